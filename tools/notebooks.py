@@ -1,0 +1,478 @@
+"""Chapters: solutions/ is the source, notebooks/ is generated from it.
+
+    python tools/notebooks.py generate [--check]       write (or compare) the learner's editions
+    python tools/notebooks.py execute [NAME ...]       run solutions/ afresh and save the outputs
+    python tools/notebooks.py import FILE.py NOTEBOOK  percent script -> notebook in solutions/
+    python tools/notebooks.py export NOTEBOOK FILE.py  and back
+    python tools/notebooks.py html NAME [--output F]   one page to look at in a browser
+
+A chapter may be edited in JupyterLab or as a script in jupytext's percent format. `import` keeps the
+identifiers of cells that stayed the same, and their outputs down to the first code cell that
+changed: what follows a change was not computed by the code that now stands above it.
+
+An exercise is three cells: a prompt in markdown, an answer and its check.
+
+    # %% [markdown]
+    # ### Exercise 1: how long is long?
+    # Which share of the reviews has more than 100 characters?
+
+    # %% answer="01-long-share"
+    long_share = ...
+    ### BEGIN SOLUTION
+    long_share = sum(length > 100 for length in lengths) / len(lengths)
+    ### END SOLUTION
+
+    # %% check="01-long-share" points=2
+    if attempted("01-long-share", long_share):
+        assert long_share <= 1, "A share lies between 0 and 1: divide by the number of reviews."
+        assert abs(long_share - 0.2) < 0.05, "Count the characters of each text, not the reviews."
+        solved("01-long-share")
+
+The name is the number of the chapter, a hyphen, and words; it becomes nbgrader's grade_id. The
+block between the two marks is what the learner writes: in notebooks/ it is replaced by the line
+`# your answer here`, so what stands outside the block must be valid Python on its own. A variable
+starts as `...` (not filled in); a function gets a docstring, so that its empty body is legal and
+returns None. `attempted` and `solved` come from course_lib.checks. Two typical wrong answers for
+each exercise stand in tests/exercises/NN_name.py.
+
+A code cell that begins with `# NBVAL_CHECK_OUTPUT` has its output compared by nbval; the mark is
+taken out of the learner's edition, which has no outputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import difflib
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from course_lib.runtime import InputError, atomic_file  # noqa: E402
+
+SOLUTIONS, LEARNERS = ROOT / "solutions", ROOT / "notebooks"
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+STUB = "# your answer here"
+CHECK_OUTPUT = ("# NBVAL_CHECK_OUTPUT", "nbval-check-output")
+METADATA = {
+    "kernelspec": {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    },
+    "language_info": {"name": "python"},
+}
+WIDGET = "application/vnd.jupyter.widget-view+json"
+SOLUTION_BLOCK = re.compile(
+    rf"^(?P<indent>[ \t]*){BEGIN}[ \t]*\n(?P<body>.*?)^[ \t]*{END}[ \t]*$", re.DOTALL | re.MULTILINE
+)
+
+
+# Reading and writing
+
+
+def chapters(names: list[str] | None = None) -> list[Path]:
+    """Return the notebooks of solutions/ in order; `names` are stems, prefixes or paths of some."""
+    found = sorted(SOLUTIONS.glob("[0-9][0-9]_*.ipynb"))
+    if not names:
+        return found
+    chosen = []
+    for name in names:
+        stem = Path(name).name.removesuffix(".ipynb")
+        matches = [path for path in found if path.stem == stem or path.stem.startswith(f"{stem}_")]
+        if not matches:
+            known = ", ".join(path.stem for path in found) or "none yet"
+            raise InputError(name, "no such chapter in solutions/", f"one of: {known}")
+        chosen += matches
+    return chosen
+
+
+def read(path: str | os.PathLike) -> NotebookNode:
+    """Read a notebook (any nbformat 4) or raise InputError."""
+    path = Path(path)
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+    except FileNotFoundError:
+        raise InputError(path, "does not exist", "a notebook") from None
+    except (nbformat.reader.NotJSONError, nbformat.ValidationError, OSError) as error:
+        raise InputError(path, str(error).splitlines()[0], "a valid notebook") from None
+    return notebook
+
+
+def text_of(notebook: NotebookNode) -> str:
+    """Serialise a notebook so that equal notebooks give equal bytes."""
+    nbformat.validate(notebook)
+    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def write(notebook: NotebookNode, path: str | os.PathLike) -> None:
+    path = Path(path)
+    lines = nbformat.v4.rwbase.split_lines(copy.deepcopy(notebook))
+    nbformat.validate(lines)
+    with atomic_file(path) as handle:
+        handle.write(text_of(lines))
+
+
+# Names of cells
+
+
+def identify(notebook: NotebookNode, previous: NotebookNode | None = None) -> None:
+    """Give every cell an id that depends on the content alone, or the one it had in `previous`."""
+    known: dict[int, str] = {}
+    if previous is not None:
+        old, new = ([(c.cell_type, c.source) for c in nb.cells] for nb in (previous, notebook))
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+            if tag == "equal" or (tag == "replace" and i2 - i1 == j2 - j1):
+                known.update(zip(range(j1, j2), (previous.cells[i].id for i in range(i1, i2))))
+    taken = set(known.values())
+    for index, cell in enumerate(notebook.cells):
+        if index in known:
+            cell["id"] = known[index]
+            continue
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()
+        candidates = (digest[start : start + 8] for start in range(0, 56))
+        cell["id"] = next(name for name in candidates if name not in taken)
+        taken.add(cell["id"])
+    notebook["nbformat"], notebook["nbformat_minor"] = 4, 5
+
+
+def name_of(cell: NotebookNode, role: str) -> str | None:
+    """Return the exercise of an answer or check cell (`role`), None when it is not one."""
+    grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+    return grade_id.removesuffix(f"-{role}") if grade_id.endswith(f"-{role}") else None
+
+
+def _to_nbgrader(cell: NotebookNode, where: Path) -> None:
+    for role in ("answer", "check"):
+        name = cell.metadata.pop(role, None)
+        if name is None:
+            continue
+        if not isinstance(name, str) or not re.fullmatch(r"\d\d-[a-z0-9-]+", name):
+            raise InputError(where, f"{role}={name!r}", f'a name such as {role}="01-long-share"')
+        points = cell.metadata.pop("points", None)
+        if role == "check" and (not isinstance(points, int) or points < 1):
+            raise InputError(where, f'check="{name}" has no points', "points=1 or more")
+        cell.metadata["nbgrader"] = {
+            "schema_version": 3,
+            "grade_id": f"{name}-{role}",
+            "solution": role == "answer",
+            "grade": role == "check",
+            "locked": role == "check",
+            "task": False,
+        }
+        if role == "check":
+            cell.metadata["nbgrader"]["points"] = points
+
+
+def _from_nbgrader(cell: NotebookNode) -> None:
+    for role in ("answer", "check"):
+        name = name_of(cell, role)
+        if name is not None:
+            points = cell.metadata.pop("nbgrader").get("points")
+            cell.metadata[role] = name
+            if role == "check":
+                cell.metadata["points"] = points
+
+
+# Between percent scripts and notebooks
+
+
+def import_script(script: str | os.PathLike, target: str | os.PathLike) -> NotebookNode:
+    """Turn a percent script into the notebook `target` and write it."""
+    script, target = Path(script), Path(target)
+    if not script.is_file():
+        raise InputError(script, "does not exist", "a script in jupytext's percent format")
+    notebook = jupytext.reads(script.read_text(encoding="utf-8"), fmt="py:percent")
+    for cell in notebook.cells:
+        _to_nbgrader(cell, script)
+    previous = read(target) if target.exists() else None
+    identify(notebook, previous)
+    notebook["metadata"] = nbformat.from_dict(METADATA)
+    if previous is not None:
+        outputs = [cell for cell in previous.cells if cell.cell_type == "code"]
+        for cell, old in zip((c for c in notebook.cells if c.cell_type == "code"), outputs):
+            if cell.source != old.source:
+                break
+            cell["outputs"], cell["execution_count"] = old.outputs, old.execution_count
+        if "course" in previous.metadata:
+            notebook.metadata["course"] = previous.metadata.course
+    write(notebook, target)
+    return notebook
+
+
+def export_script(source: str | os.PathLike, script: str | os.PathLike) -> None:
+    """Write the notebook `source` as a percent script that `import` turns into the same cells."""
+    notebook = read(source)
+    for cell in notebook.cells:
+        _from_nbgrader(cell)
+    notebook["metadata"] = nbformat.from_dict({"jupytext": {"notebook_metadata_filter": "-all"}})
+    with atomic_file(script) as handle:
+        handle.write(jupytext.writes(notebook, fmt="py:percent"))
+
+
+# The learner's edition
+
+
+def replace_answer(source: str, answer: str | None = None) -> str:
+    """Put `answer`, or the blank line that a learner finds, in place of the solution blocks."""
+
+    def replacement(match: re.Match) -> str:
+        text = STUB if answer is None else answer
+        return "\n".join(match["indent"] + line if line else line for line in text.splitlines())
+
+    return SOLUTION_BLOCK.sub(replacement, source)
+
+
+def learner_edition(notebook: NotebookNode, where: str | os.PathLike = "notebook") -> NotebookNode:
+    """Return the notebook that a learner gets: no answers, no outputs, the same ids.
+
+    Raises:
+        InputError: an answer without a block, a block outside an answer, or a blank answer that
+            is not valid Python.
+    """
+    result = copy.deepcopy(notebook)
+    result["metadata"] = nbformat.from_dict(METADATA)
+    for number, cell in enumerate(result.cells, 1):
+        cell["metadata"] = _cell_metadata(cell)
+        if cell.cell_type != "code":
+            continue
+        cell["outputs"], cell["execution_count"] = [], None
+        answer = name_of(cell, "answer")
+        blocks = len(SOLUTION_BLOCK.findall(cell.source))
+        cell["source"] = replace_answer(cell.source)
+        place = f"{where}, cell {number}"
+        if BEGIN in cell.source or END in cell.source:
+            raise InputError(place, "a solution mark without its partner", f"{BEGIN} then {END}")
+        if blocks != (0 if answer is None else 1):
+            raise InputError(place, f"{blocks} solution blocks", "one in each answer cell only")
+        if answer is not None:
+            try:
+                ast.parse(cell.source)
+            except SyntaxError as error:
+                raise InputError(
+                    place, f"the blank answer is not Python ({error.msg})", "a docstring or `= ...`"
+                ) from None
+        if cell.source.startswith(CHECK_OUTPUT[0]):
+            cell["source"] = cell.source.partition("\n")[2]
+        tags = [tag for tag in cell.metadata.get("tags", []) if tag != CHECK_OUTPUT[1]]
+        if tags:
+            cell.metadata["tags"] = tags
+        else:
+            cell.metadata.pop("tags", None)
+    return result
+
+
+def _cell_metadata(cell: NotebookNode) -> NotebookNode:
+    """Keep what is part of the chapter (nbgrader's entries, tags) and drop what tools leave."""
+    kept = {key: cell.metadata[key] for key in ("nbgrader", "tags") if key in cell.metadata}
+    return nbformat.from_dict(kept)
+
+
+def generate(check: bool = False) -> list[Path]:
+    """Write notebooks/ from solutions/; return the files that were (or, checking, are) different."""
+    wanted = {}
+    for path in chapters():
+        edition = learner_edition(read(path), path.relative_to(ROOT))
+        split = nbformat.v4.rwbase.split_lines(copy.deepcopy(edition))
+        wanted[LEARNERS / path.name] = (edition, text_of(split))
+    changed = [path for path in sorted(LEARNERS.glob("*.ipynb")) if path not in wanted]
+    for path in changed:
+        if not check:
+            path.unlink()
+    for path, (edition, text) in wanted.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            changed.append(path)
+            if not check:
+                write(edition, path)
+    return changed
+
+
+# Running
+
+
+@contextmanager
+def course_kernel(python: str = sys.executable, **variables: str) -> Iterator[dict[str, str]]:
+    """Yield an environment in which the kernel "python3" is `python` and finds course_lib.
+
+    A kernel of the same name in the user's own Jupyter directories would be found first otherwise.
+    """
+    with tempfile.TemporaryDirectory(prefix="course-kernel-") as directory:
+        folder = Path(directory, "kernels", "python3")
+        folder.mkdir(parents=True)
+        argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        specification = {"argv": argv, **METADATA["kernelspec"]}
+        folder.joinpath("kernel.json").write_text(json.dumps(specification), encoding="utf-8")
+        environment = {k: v for k, v in os.environ.items() if k not in ("MPLBACKEND",)}
+        for name, value in (("JUPYTER_PATH", directory), ("PYTHONPATH", str(ROOT))):
+            environment[name] = os.pathsep.join(filter(None, [value, os.environ.get(name)]))
+        yield {**environment, **variables}
+
+
+def code_digest(notebook: NotebookNode) -> str:
+    """Return a fingerprint of all code, to tell saved outputs from outputs of an older version."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
+
+
+def tidy(notebook: NotebookNode) -> None:
+    """Take out of the outputs what differs between two runs without meaning anything."""
+    notebook["metadata"] = nbformat.from_dict(METADATA)
+    for cell in notebook.cells:
+        cell["metadata"] = _cell_metadata(cell)
+        if cell.cell_type != "code":
+            continue
+        for output in cell.outputs:
+            if output.output_type == "stream":
+                # A progress bar rewrites its line; what a reader sees is the last state of it.
+                output["text"] = re.sub(r"[^\n]*\r(?=[^\n])", "", output.text)
+            data = output.get("data", {})
+            data.pop(WIDGET, None)  # its model exists in the kernel that has just ended
+            for holder, key in ((output, "text"), (data, "text/plain")):
+                if key in holder:
+                    holder[key] = re.sub(r"\b0x[0-9a-f]{6,16}\b", "0x...", holder[key])
+
+
+def execute(path: Path, profile: str = "cpu", save: bool = True) -> str | None:
+    """Run a notebook in a fresh kernel, in its own directory; return what went wrong, if anything.
+
+    Outputs are saved only when every cell ran. The profile is part of what is saved, so a run to
+    be saved is one with the CPU and the shipped defaults.
+    """
+    import nbclient
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+
+    notebook = read(path)
+    identify(notebook, copy.deepcopy(notebook))
+    fixed = {"COURSE_PROFILE": profile, "COURSE_DEVICE": "cpu"}
+    with course_kernel(**fixed) as environment:
+        environment.pop("COURSE_BACKBONE", None)
+        kernels = Path(environment["JUPYTER_PATH"].split(os.pathsep)[0], "kernels")
+        manager = AsyncKernelManager(
+            kernel_name="python3",
+            kernel_spec_manager=KernelSpecManager(kernel_dirs=[str(kernels)]),
+        )
+        client = nbclient.NotebookClient(
+            notebook,
+            km=manager,
+            timeout=1800,
+            record_timing=False,
+            store_widget_state=False,
+            coalesce_streams=True,
+            resources={"metadata": {"path": str(path.parent)}},
+        )
+        try:
+            client.execute(env=environment)
+        except (nbclient.exceptions.CellExecutionError, nbclient.exceptions.DeadKernelError) as err:
+            return f"{path.name}, {_last_cell(notebook)}: {_short(err)}; the file is as it was"
+        except nbclient.exceptions.CellTimeoutError:
+            return f"{path.name}, {_last_cell(notebook)}: ran for 30 minutes; the file is as it was"
+    if save:
+        tidy(notebook)
+        notebook.metadata["course"] = {"profile": profile, "code": code_digest(notebook)}
+        write(notebook, path)
+    return None
+
+
+def _last_cell(notebook: NotebookNode) -> str:
+    numbered = list(enumerate(notebook.cells, 1))
+    code = [(number, cell) for number, cell in numbered if cell.cell_type == "code"]
+    failed = [
+        (number, cell)
+        for number, cell in code
+        if any(output.output_type == "error" for output in cell.outputs)
+    ]
+    started = [(number, cell) for number, cell in code if cell.execution_count]
+    number, cell = (failed or started or code)[-1]
+    first = next((line for line in cell.source.splitlines() if line.strip()), "")
+    return f"cell {number} ({first[:60]!r})"
+
+
+def _short(error: Exception) -> str:
+    name, value = getattr(error, "ename", None), getattr(error, "evalue", "")
+    return f"{name}: {value}" if name else str(error).splitlines()[0]
+
+
+def html(path: Path, output: Path) -> None:
+    """Write a notebook with its saved outputs as one HTML page."""
+    import nbconvert
+
+    page, _ = nbconvert.HTMLExporter().from_notebook_node(read(path))
+    with atomic_file(output) as handle:
+        handle.write(page)
+
+
+# Command line
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description="Generate, execute and convert the chapters.",
+        epilog="The notation of exercises is explained at the top of tools/notebooks.py.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("generate", help="write notebooks/ from solutions/")
+    command.add_argument("--check", action="store_true", help="only compare; status 1 if different")
+    command = commands.add_parser("execute", help="run solutions/ and save the outputs")
+    command.add_argument("names", nargs="*", help="01, or 01_quick_start_sentiment (default: all)")
+    command.add_argument("--profile", default="cpu", choices=["cpu", "gpu", "smoke"])
+    command.add_argument("--no-save", action="store_true", help="run only, keep the saved outputs")
+    command = commands.add_parser("import", help="percent script -> notebook")
+    command.add_argument("script", type=Path)
+    command.add_argument("notebook", type=Path)
+    command = commands.add_parser("export", help="notebook -> percent script")
+    command.add_argument("notebook", type=Path)
+    command.add_argument("script", type=Path)
+    command = commands.add_parser("html", help="a page of one chapter, to look at")
+    command.add_argument("name")
+    command.add_argument("--output", type=Path)
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "generate":
+            changed = generate(options.check)
+            verb = "differs from its source" if options.check else "written"
+            for path in changed:
+                print(f"{path.relative_to(ROOT)}: {verb}")
+            if options.check and changed:
+                print("run: make notebooks", file=sys.stderr)
+            return int(options.check and bool(changed))
+        if options.command == "execute":
+            failed = 0
+            for path in chapters(options.names):
+                problem = execute(path, options.profile, save=not options.no_save)
+                failed += problem is not None
+                print(problem or f"{path.name}: done", file=sys.stderr if problem else sys.stdout)
+            return min(failed, 1)
+        if options.command == "import":
+            import_script(options.script, options.notebook)
+        elif options.command == "export":
+            export_script(options.notebook, options.script)
+        else:
+            path = chapters([options.name])[0]
+            output = options.output or Path(f"{path.stem}.html")
+            html(path, output)
+            print(output)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
