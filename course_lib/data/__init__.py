@@ -1,0 +1,28 @@
+"""Getting texts in and batches out. Names load on first use, so importing this is cheap."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+_HOME = {
+    "load_reviews": "reviews",
+    "read_examples": "readers",
+    "read_texts": "readers",
+    "LengthGroupedBatchSampler": "batching",
+    "batchify_fn": "batching",
+    "convert_example": "batching",
+    "create_dataloader": "batching",
+    "dict_batchify_fn": "batching",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

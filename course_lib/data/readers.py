@@ -1,0 +1,353 @@
+"""Reading a user's own labelled texts: TSV, CSV and JSONL, with errors that name the line.
+
+TSV knows no quoting: a quotation mark is a character like any other, and a text cannot hold a tab
+or a line break. CSV follows Python's csv module, so a quoted text may hold commas, doubled quotes
+and line breaks. JSONL is one JSON object a line. Files are UTF-8 (with or without a byte order
+mark) unless `encoding` says otherwise; lines end in LF, CRLF or CR. Lines without any visible
+character are skipped, except in plain text for prediction, where every line is one text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from course_lib.runtime import InputError
+
+from paddlenlp.datasets import MapDataset
+
+MAX_TEXT = 100_000  # characters; a longer "text" is a file that was put together wrongly
+SUFFIXES = (".tsv", ".csv", ".jsonl")
+
+_NUMBER = re.compile(r"-?\d+")
+
+
+def read_examples(
+    path: str | os.PathLike,
+    label_list: Sequence[str | int] | None = None,
+    columns: Sequence[str] | None = None,
+    encoding: str = "utf-8-sig",
+    require_label: bool = True,
+) -> MapDataset:
+    """Read labelled texts from a .tsv, .csv or .jsonl file.
+
+    Args:
+        path: the file; its suffix says how it is read.
+        label_list: the labels that may occur, in the order of their ids. None collects them from
+            the file: sorted, as numbers when all of them are whole numbers.
+        columns: the names of the columns of a TSV or CSV file without a header, for example
+            `["label", "text"]`. None takes the first line as the header. Other columns than text
+            and label are allowed and left out.
+        encoding: "utf-8-sig" (the default) reads UTF-8 with or without a byte order mark; use
+            "gb18030" for GBK, GB2312 and GB18030.
+        require_label: False leaves labels out and does not ask for them.
+
+    Returns:
+        A MapDataset of `{"text": str, "label": int}` in the order of the file, `label` being an
+        index into its `label_list`; without labels `{"text": str}` and `label_list` None.
+
+    Raises:
+        InputError: anything in the file that is not as described, with its line. Collected labels
+            must be two at least and each be seen twice at least, because a label that was seen
+            once is a typing error or cannot be learnt.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(path, f"unknown suffix {path.suffix!r}", f"one of {', '.join(SUFFIXES)}")
+    if label_list is not None:
+        label_list = [str(label) for label in label_list]
+        if len(set(label_list)) < len(label_list):
+            raise InputError("label_list", f"repeats a label ({label_list})", "each label once")
+    content = decode(read_bytes(path), path, encoding)
+    rows = list(_rows(content, path, columns, require_label))
+    if not rows:
+        raise InputError(path, "holds no example", "at least one line with a text")
+    if not require_label:
+        return MapDataset([{"text": text} for _, text, _ in rows], label_list=None)
+    if label_list is None:
+        label_list = _collect_labels(path, rows)
+    ids = {label: index for index, label in enumerate(label_list)}
+    examples = []
+    for line, text, label in rows:
+        if label not in ids:
+            known = _listed(label_list)
+            raise InputError(path, f"unknown label {_shown(label)}", f"one of {known}", line)
+        examples.append({"text": text, "label": ids[label]})
+    return MapDataset(examples, label_list=label_list)
+
+
+def read_texts(
+    source: str | os.PathLike | IO,
+    columns: Sequence[str] | None = None,
+    encoding: str = "utf-8-sig",
+) -> list[str]:
+    """Read the texts to predict; labels are neither needed nor looked at.
+
+    Args:
+        source: a file (.txt: one text a line; .tsv, .csv, .jsonl: as in `read_examples`), or an
+            open stream such as `sys.stdin`, read as one text a line.
+        columns, encoding: as in `read_examples`.
+
+    Returns:
+        The texts in the order given, one for each line of plain text, so that results can be laid
+        beside them.
+
+    Raises:
+        InputError: no text at all, an empty line between texts, or what `read_examples` refuses.
+    """
+    if hasattr(source, "read"):
+        name = str(getattr(source, "name", "<stream>"))
+        content = getattr(source, "buffer", source).read()
+        if isinstance(content, bytes):
+            content = decode(content, name, encoding)
+        return _plain_texts(content, name)
+    path = Path(source)
+    if path.suffix.lower() == ".txt":
+        if columns is not None:
+            raise InputError("columns", "given for a .txt file", "no columns: a line is a text")
+        return _plain_texts(decode(read_bytes(path), path, encoding), path)
+    if path.suffix.lower() not in SUFFIXES:
+        expected = f"one of .txt, {', '.join(SUFFIXES)}"
+        raise InputError(path, f"unknown suffix {path.suffix!r}", expected)
+    dataset = read_examples(path, columns=columns, encoding=encoding, require_label=False)
+    return [example["text"] for example in dataset.data]
+
+
+def read_bytes(path: str | os.PathLike) -> bytes:
+    """Read a whole file.
+
+    Raises:
+        InputError: it does not exist, is a directory, is empty or may not be read.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(path, "is a directory", "a file")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(path, "does not exist", "an existing file") from None
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror})", "a readable file") from None
+    if not content:
+        raise InputError(path, "is empty", "at least one example")
+    return content
+
+
+def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig") -> str:
+    """Decode a file's bytes; a byte order mark of UTF-8 is dropped.
+
+    Raises:
+        InputError: bytes that are not in `encoding` (with their line, and the encoding to ask for
+            where it can be told), UTF-16 that was not asked for, or a NUL character.
+    """
+    try:
+        name = codecs.lookup(encoding).name
+        b"".decode(encoding)  # "hex" and the like are codecs, but not of text
+    except LookupError:
+        raise InputError("encoding", f"unknown ({encoding!r})", '"utf-8" or "gb18030"') from None
+    utf16 = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    if utf16 and not name.startswith(("utf-16", "utf-32")):
+        raise InputError(where, "is UTF-16", 'UTF-8 text, or encoding="utf-16"', 1)
+    if content.startswith(codecs.BOM_UTF8):
+        if not name.startswith("utf-8"):
+            raise InputError(where, "starts with the mark of UTF-8", 'encoding="utf-8"', 1)
+        content = content.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line = 1 + len(re.findall(rb"\r\n|\n|\r", before))
+        bad = content[error.start : error.start + 1].hex()
+        raise InputError(
+            where, f"byte 0x{bad} is not {encoding}", _other_encoding(content, name), line
+        ) from None
+    if "\0" in text:
+        line = 1 + len(re.findall(r"\r\n|\n|\r", text[: text.index("\0")]))
+        raise InputError(where, "holds a NUL character", "text without binary zeros", line)
+    return text
+
+
+def _other_encoding(content: bytes, tried: str) -> str:
+    for encoding in ("utf-8", "gb18030"):
+        if encoding == tried.removesuffix("-sig"):
+            continue
+        try:
+            content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        return f'text in that encoding; as encoding="{encoding}" the file can be read'
+    return "text in that encoding; save the file as UTF-8"
+
+
+def _lines(content: str) -> list[str]:
+    # Not str.splitlines: U+2028, U+0085 or a form feed inside a text are no line ends.
+    lines = re.split(r"\r\n|\n|\r", content)
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _plain_texts(content: str, where: str | os.PathLike) -> list[str]:
+    lines = _lines(content)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise InputError(where, "holds no text", "one text a line")
+    for number, line in enumerate(lines, 1):
+        _check_text(line, where, number)
+    return lines
+
+
+def _rows(
+    content: str, path: Path, columns: Sequence[str] | None, require_label: bool
+) -> Iterator[tuple[int, str, str]]:
+    """Yield (line, text, label) of every example; the label is "" where none is asked for."""
+    if path.suffix.lower() == ".jsonl":
+        if columns is not None:
+            raise InputError("columns", "given for a .jsonl file", 'keys "text" and "label"')
+        yield from _json_rows(content, path, require_label)
+        return
+    table = _csv_table(content, path) if path.suffix.lower() == ".csv" else _tsv_table(content)
+    line = 1
+    if columns is None:
+        line, names = next(table, (1, None))
+        if names is None:
+            raise InputError(path, "holds no line", "a header and at least one example")
+        names = [name.strip() for name in names]
+        source = "the header"
+    else:
+        names = list(columns)
+        source = "columns"
+    if len(set(names)) < len(names):
+        raise InputError(
+            path, f"{source} repeats a name ({_listed(names)})", "each name once", line
+        )
+    for name in ("text", "label") if require_label else ("text",):
+        if name not in names:
+            wanted = f"a column {name!r}; for a file without a header name its columns"
+            raise InputError(
+                path, f"no column {name!r} in {source} ({_listed(names)})", wanted, line
+            )
+    at_text = names.index("text")
+    at_label = names.index("label") if require_label else None
+    for number, (line, fields) in enumerate(table):
+        if len(fields) != len(names):
+            problem = f"{len(fields)} field{'s' * (len(fields) != 1)}"
+            raise InputError(path, problem, f"{len(names)} ({_listed(names)})", line)
+        if columns is not None and number == 0 and [f.strip() for f in fields] == names:
+            raise InputError(path, "a header though columns were named", "one or the other", line)
+        text = _check_text(fields[at_text], path, line)
+        yield line, text, "" if at_label is None else _check_label(fields[at_label], path, line)
+
+
+def _tsv_table(content: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(_lines(content), 1):
+        if line.strip() or "\t" in line:
+            yield number, line.split("\t")
+
+
+def _csv_table(content: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(content, newline=""), strict=True)
+    while True:
+        line = reader.line_num + 1  # where a record begins; line_num is where it ends
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "unexpected end of data" in str(error):
+                problem = "the record that begins here has a quote that is never closed"
+            elif "field larger" in str(error):
+                problem = "the record that begins here has a field that is far too long"
+            else:
+                problem = f"not well-formed CSV ({error})"
+            expected = (
+                f'quotes in pairs ("" inside a quoted field), at most {MAX_TEXT:,} characters'
+            )
+            raise InputError(path, problem, expected, line) from None
+        if any(field.strip() for field in fields) or len(fields) > 1:
+            yield line, fields
+
+
+def _json_rows(content: str, path: Path, require_label: bool) -> Iterator[tuple[int, str, str]]:
+    for number, line in enumerate(_lines(content), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            problem = f"not valid JSON ({error.msg} at column {error.colno})"
+            raise InputError(path, problem, "one JSON object a line", number) from None
+        except (RecursionError, ValueError):
+            raise InputError(path, "JSON out of bounds", "a flat JSON object", number) from None
+        if not isinstance(record, dict):
+            problem = f"JSON {_json_type(record)}, not an object"
+            raise InputError(path, problem, '{"text": ..., "label": ...}', number)
+        for key in ("text", "label") if require_label else ("text",):
+            if key not in record:
+                problem = f"no key {key!r} (found {_listed(record)})"
+                raise InputError(path, problem, '{"text": ..., "label": ...}', number)
+        if not isinstance(record["text"], str):
+            problem = f"text is a JSON {_json_type(record['text'])}"
+            raise InputError(path, problem, "a string", number)
+        text = _check_text(record["text"], path, number)
+        if not require_label:
+            yield number, text, ""
+            continue
+        label = record["label"]
+        if isinstance(label, bool) or not isinstance(label, (str, int)):
+            problem = f"label is a JSON {_json_type(label)}"
+            raise InputError(path, problem, "a string or a whole number", number)
+        yield number, text, _check_label(str(label), path, number)
+
+
+def _check_text(text: str, where: str | os.PathLike, line: int) -> str:
+    if not text.strip():
+        raise InputError(where, "empty text", "a text", line)
+    if len(text) > MAX_TEXT:
+        problem = f"a text of {len(text):,} characters"
+        raise InputError(where, problem, f"at most {MAX_TEXT:,}", line)
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise InputError(where, "a NUL or half a surrogate pair in the text", "plain text", line)
+    return text
+
+
+def _check_label(label: str, where: str | os.PathLike, line: int) -> str:
+    label = label.strip()
+    if not label:
+        raise InputError(where, "empty label", "a label", line)
+    return label
+
+
+def _collect_labels(path: Path, rows: list[tuple[int, str, str]]) -> list[str]:
+    lines: dict[str, list[int]] = {}
+    for line, _, label in rows:
+        lines.setdefault(label, []).append(line)
+    if len(lines) < 2:
+        only = _shown(next(iter(lines)))
+        raise InputError(path, f"only one label ({only})", "two labels at least")
+    for label, seen in lines.items():
+        if len(seen) == 1:
+            problem = f"label {_shown(label)} is seen only here"
+            raise InputError(path, problem, "each label in two examples at least", seen[0])
+    numeric = all(_NUMBER.fullmatch(label) for label in lines)
+    return sorted(lines, key=(lambda label: (int(label), label)) if numeric else None)
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= 40 else value[:37] + "...")
+
+
+def _listed(names) -> str:
+    names = list(names)
+    return ", ".join(map(_shown, names[:10])) + (", ..." if len(names) > 10 else "")
+
+
+def _json_type(value: object) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")

