@@ -1,0 +1,6 @@
+"""Backbones and their heads."""
+
+from course_lib.models.backbone import FRESH, load_backbone, save_model
+from course_lib.models.vocabulary import SPECIAL_TOKENS, build_vocabulary
+
+__all__ = ["FRESH", "SPECIAL_TOKENS", "build_vocabulary", "load_backbone", "save_model"]

@@ -1,0 +1,64 @@
+"""A character vocabulary for a model that starts from nothing."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+
+SPECIAL_TOKENS = ("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")
+PRINTABLE_ASCII = [chr(code) for code in range(0x21, 0x7F)]
+COMMON_PUNCTUATION = list("，。！？、；：“”‘’（）《》【】—…·￥～")
+
+
+def build_vocabulary(
+    texts: Iterable[str], min_count: int = 3, do_lower_case: bool = True
+) -> list[str]:
+    """Collect the tokens that `ErnieTokenizer` needs to spell `texts` character by character.
+
+    The characters are counted as the tokenizer will see them: lower case and without accents when
+    `do_lower_case`. Special tokens come first, in ERNIE's order, so that `[PAD]` has id 0. Printable
+    ASCII and common Chinese punctuation are always in. A character that can stand inside a longer
+    word (a Latin letter, a digit, kana) also gets its `##` continuation piece, since WordPiece would
+    otherwise turn the whole word into `[UNK]`.
+
+    Args:
+        texts: training texts only; a vocabulary built from test texts has seen the test.
+        min_count: how often a character must occur; rarer ones become `[UNK]`.
+        do_lower_case: as for `ErnieTokenizer`.
+
+    Returns:
+        The tokens in the order of their ids: specials, then ASCII and punctuation, then the other
+        characters by falling count (ties by code point), then the continuation pieces.
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_normalise(text) if do_lower_case else text)
+    always = PRINTABLE_ASCII + COMMON_PUNCTUATION
+    if do_lower_case:
+        always = [character for character in always if not character.isupper()]
+    fixed = set(always)
+    seen = [
+        character
+        for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        if count >= min_count and character not in fixed and _is_visible(character)
+    ]
+    characters = always + seen
+    pieces = [f"##{character}" for character in characters if _joins_words(character)]
+    return [*SPECIAL_TOKENS, *characters, *pieces]
+
+
+def _normalise(text: str) -> str:
+    decomposed = unicodedata.normalize("NFD", text.lower())
+    return "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+
+
+def _is_visible(character: str) -> bool:
+    return unicodedata.category(character)[0] not in "CZ"
+
+
+def _joins_words(character: str) -> bool:
+    """Whether the tokenizer leaves this character inside a word: no Chinese, no punctuation."""
+    if "\u3400" <= character <= "\u4dbf" or "\u4e00" <= character <= "\u9fff":
+        return False
+    return unicodedata.category(character)[0] in "LN"

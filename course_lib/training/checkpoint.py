@@ -1,0 +1,209 @@
+"""Checkpoints that a kill at any moment cannot spoil, and that say so when something else did."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import paddle
+from paddle.base.layer_helper import LayerHelper
+from safetensors.numpy import load_file, save_file
+
+from course_lib.runtime import InputError, atomic_directory
+
+MANIFEST = "manifest.json"
+_NAME = re.compile(r"checkpoint-(\d{8})")
+_LEFTOVER = re.compile(r"\.checkpoint-\d{8}\.(tmp-\d+|previous|trash)")
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass
+class Checkpoint:
+    """Everything that a training run needs to go on as if it had never stopped.
+
+    Attributes:
+        model: weights by structured name (`model.state_dict()`).
+        optimizer: moments by structured name, see `optimizer_arrays`.
+        state: JSON values: position, scheduler, seed, settings, history, early stopping.
+        best: the best weights so far, when early stopping keeps them.
+    """
+
+    model: Arrays
+    optimizer: Arrays
+    state: dict
+    best: Arrays | None = None
+
+
+def model_arrays(model: paddle.nn.Layer) -> Arrays:
+    """Copies of a model's weights and buffers by structured name."""
+    return {name: np.array(value.numpy()) for name, value in model.state_dict().items()}
+
+
+def optimizer_arrays(optimizer: paddle.optimizer.Optimizer, model: paddle.nn.Layer) -> Arrays:
+    """Copies of an optimizer's moments, as "structured name|accumulator".
+
+    `optimizer.state_dict()` uses generated names such as linear_7.w_0_moment1_0, which change as soon
+    as one more layer is built before the model; structured names do not.
+    """
+    names = {parameter.name: name for name, parameter in model.named_parameters()}
+    return {
+        f"{names[parameter_name]}|{accumulator}": np.array(value.numpy())
+        for accumulator, values in optimizer._accumulators.items()
+        for parameter_name, value in values.items()
+    }
+
+
+def restore_optimizer(
+    optimizer: paddle.optimizer.Optimizer, model: paddle.nn.Layer, arrays: Arrays
+) -> None:
+    """Put moments back that `optimizer_arrays` took, whatever paddle calls the parameters now."""
+    owners = {key.split("|")[0] for key in arrays}
+    parameters = {name: p for name, p in model.named_parameters() if name in owners}
+    # paddle makes the accumulators in the first step, as here; the public set_state_dict would look
+    # them up by generated names
+    optimizer.helper = LayerHelper(type(optimizer).__name__)
+    block = paddle.static.default_main_program().global_block()
+    optimizer._create_accumulators(block, list(parameters.values()))
+    for key, array in arrays.items():
+        name, accumulator = key.split("|")
+        optimizer._accumulators[accumulator][parameters[name].name].set_value(array)
+
+
+def find_checkpoints(directory: str | os.PathLike) -> list[Path]:
+    """The checkpoints in a directory, oldest first; none when there is no such directory."""
+    directory = Path(directory)
+    if not directory.is_dir():
+        return []
+    return sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name))
+
+
+def save_checkpoint(
+    directory: str | os.PathLike, step: int, checkpoint: Checkpoint, keep: int = 2
+) -> Path:
+    """Write `directory/checkpoint-STEP` whole or not at all, then drop all but the newest `keep`.
+
+    Raises:
+        InputError: the directory cannot be written.
+    """
+    directory = Path(directory)
+    path = directory / f"checkpoint-{step:08d}"
+    with atomic_directory(path) as temporary:
+        save_file(checkpoint.model, temporary / "model.safetensors")
+        save_file(checkpoint.optimizer, temporary / "optimizer.safetensors")
+        if checkpoint.best is not None:
+            save_file(checkpoint.best, temporary / "best.safetensors")
+        text = json.dumps(checkpoint.state, ensure_ascii=False)
+        (temporary / "state.json").write_text(text, encoding="utf-8")
+        files = {
+            file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)}
+            for file in sorted(temporary.iterdir())
+        }
+        text = json.dumps({"step": step, "files": files}, indent=1)
+        (temporary / MANIFEST).write_text(text, encoding="utf-8")
+    for old in find_checkpoints(directory)[:-keep]:
+        remove_checkpoint(old)
+    return path
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Delete a checkpoint so that a kill half-way leaves nothing that looks like one."""
+    trash = path.with_name(f".{path.name}.trash")
+    shutil.rmtree(trash, ignore_errors=True)
+    path.rename(trash)
+    shutil.rmtree(trash, ignore_errors=True)
+
+
+def remove_leftovers(directory: str | os.PathLike) -> None:
+    """Clear away what a killed run left half-written or half-deleted."""
+    directory = Path(directory)
+    if not directory.is_dir():
+        return
+    for path in directory.iterdir():
+        if not _LEFTOVER.fullmatch(path.name):
+            continue
+        original = path.with_name(path.name[1:].split(".")[0])
+        if path.suffix == ".previous" and not original.exists():
+            path.rename(original)  # killed between the two renames of a replacement
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def load_checkpoint(path: str | os.PathLike) -> Checkpoint:
+    """Read a checkpoint after comparing every file with the manifest.
+
+    Raises:
+        InputError: a file is missing, cut short or changed; the message names it, and the newest
+            older checkpoint that is complete, if there is one.
+    """
+    path = Path(path)
+    try:
+        verify_checkpoint(path)
+    except InputError as error:
+        older = [p for p in find_checkpoints(path.parent) if p.name < path.name and _is_complete(p)]
+        advice = (
+            f'resume="{older[-1]}", the newest complete one'
+            if older
+            else "a complete checkpoint; none is left, so start without resume"
+        )
+        raise InputError(error.where, error.problem, advice) from None
+    best = path / "best.safetensors"
+    return Checkpoint(
+        model=load_file(path / "model.safetensors"),
+        optimizer=load_file(path / "optimizer.safetensors"),
+        state=json.loads((path / "state.json").read_text(encoding="utf-8")),
+        best=load_file(best) if best.exists() else None,
+    )
+
+
+def verify_checkpoint(path: str | os.PathLike) -> None:
+    """Compare a checkpoint's files with its manifest.
+
+    Raises:
+        InputError: naming the first file that is missing or differs.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise InputError(path, "does not exist", "a checkpoint directory")
+    manifest = path / MANIFEST
+    try:
+        files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, KeyError):
+        raise InputError(manifest, "is missing or damaged", "a complete checkpoint") from None
+    for name, entry in files.items():
+        file = path / name
+        size = file.stat().st_size if file.is_file() else None
+        if size is None:
+            raise InputError(file, "is missing", "a complete checkpoint")
+        if size != entry["bytes"]:
+            raise InputError(
+                file,
+                f"is damaged: {size} bytes instead of {entry['bytes']}",
+                "a complete checkpoint",
+            )
+        if _sha256(file) != entry["sha256"]:
+            raise InputError(
+                file, "is damaged: its SHA-256 differs from the manifest", "a complete checkpoint"
+            )
+
+
+def _is_complete(path: Path) -> bool:
+    try:
+        verify_checkpoint(path)
+    except InputError:
+        return False
+    return True
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

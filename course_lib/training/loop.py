@@ -1,0 +1,396 @@
+"""The training loop: one function that fits on two screens and hides nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import os
+import random
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import paddle
+from paddlenlp.transformers import LinearDecayWithWarmup
+from tqdm.auto import tqdm
+
+from course_lib.data import LengthGroupedBatchSampler
+from course_lib.runtime import InputError
+from course_lib.training.checkpoint import (
+    Checkpoint,
+    find_checkpoints,
+    load_checkpoint,
+    model_arrays,
+    optimizer_arrays,
+    remove_checkpoint,
+    remove_leftovers,
+    restore_optimizer,
+    save_checkpoint,
+)
+from course_lib.training.prediction import evaluate, forward
+
+
+class History(dict):
+    """What happened: lists by name, ready for JSON and for plotting.
+
+    One entry a step: "step" (from 1), "loss" (nats), "learning_rate". One entry an epoch: "epoch"
+    (from 1), "epoch_step" (the step at its end), "train_loss", "train_accuracy" and, with a dev
+    loader, "dev_loss", "dev_accuracy".
+    """
+
+    NAMES = (
+        "step",
+        "loss",
+        "learning_rate",
+        "epoch",
+        "epoch_step",
+        "train_loss",
+        "train_accuracy",
+        "dev_loss",
+        "dev_accuracy",
+    )
+
+    def __init__(self, values: dict | None = None) -> None:
+        super().__init__({name: [] for name in self.NAMES} | dict(values or {}))
+
+    def add(self, **values: float) -> None:
+        """Append one value to each of the named lists."""
+        for name, value in values.items():
+            self[name].append(value)
+
+
+def create_optimizer(
+    model: paddle.nn.Layer,
+    learning_rate: float,
+    num_training_steps: int,
+    warmup: float = 0.1,
+    weight_decay: float = 0.01,
+    max_grad_norm: float = 1.0,
+) -> tuple[paddle.optimizer.AdamW, LinearDecayWithWarmup]:
+    """AdamW whose learning rate rises during the warm-up and then falls to 0 in a straight line.
+
+    Biases and layer norms are not decayed: pulling them to zero shifts activations and gains nothing.
+
+    Args:
+        learning_rate: the peak.
+        num_training_steps: steps from the first to where the learning rate is 0.
+        warmup: share of the steps (a float below 1) or number of steps (an int) of the warm-up.
+        weight_decay: decoupled decay of the other weights.
+        max_grad_norm: the gradients are scaled down when their global norm is larger.
+    """
+    scheduler = LinearDecayWithWarmup(learning_rate, num_training_steps, warmup)
+    decayed = {
+        parameter.name
+        for name, parameter in model.named_parameters()
+        if not any(word in name for word in ("bias", "norm"))
+    }
+    optimizer = paddle.optimizer.AdamW(
+        learning_rate=scheduler,
+        parameters=model.parameters(),
+        weight_decay=weight_decay,
+        apply_decay_param_fun=lambda name: name in decayed,
+        grad_clip=paddle.nn.ClipGradByGlobalNorm(max_grad_norm),
+    )
+    return optimizer, scheduler
+
+
+def fit(
+    model: paddle.nn.Layer,
+    train_loader: paddle.io.DataLoader,
+    dev_loader: paddle.io.DataLoader | None = None,
+    *,
+    epochs: int = 1,
+    learning_rate: float = 5e-5,
+    warmup: float = 0.1,
+    weight_decay: float = 0.01,
+    max_steps: int | None = None,
+    seed: int = 42,
+    criterion: Callable[[paddle.Tensor, paddle.Tensor], paddle.Tensor] | None = None,
+    early_stopping: int | None = None,
+    monitor: str = "dev_accuracy",
+    output_dir: str | os.PathLike | None = None,
+    checkpoint_every: int | None = None,
+    keep_checkpoints: int = 2,
+    resume: bool | str | os.PathLike = False,
+    log_dir: str | os.PathLike | None = None,
+    progress: bool = True,
+) -> History:
+    """Train a classifier and evaluate it after each epoch.
+
+    All randomness is a function of the seed and the number of the step (see `seed_step`), so a run
+    that was killed and resumed gives the same bits as one that was not, dropout included, as long as
+    the number of threads is the same.
+
+    Args:
+        model: gives logits of shape [batch_size, num_classes].
+        train_loader: batches of [input_ids, token_type_ids, labels].
+        dev_loader: the same; without it nothing is evaluated.
+        max_steps: stop after so many steps; the learning rate is 0 there.
+        criterion: loss of (logits, labels); cross entropy when None.
+        early_stopping: stop after so many epochs without a better `monitor`, and end with the
+            weights of the best epoch. None trains to the end and keeps the last weights.
+        monitor: "dev_accuracy" or "dev_loss".
+        output_dir: where `checkpoint-STEP` directories go: one after each epoch, and after each
+            `checkpoint_every` steps. The newest `keep_checkpoints` are kept.
+        resume: True goes on from the newest checkpoint in `output_dir` (from the start when there is
+            none); a path goes on from that one. Without it, a new run replaces old checkpoints.
+        log_dir: where VisualDL scalars go.
+        progress: show a bar.
+
+    Raises:
+        InputError: a checkpoint is damaged or was made with other settings.
+        FloatingPointError: the loss is no longer a number.
+    """
+    if early_stopping is not None and dev_loader is None:
+        raise InputError("early_stopping", "needs something to watch", "a dev_loader")
+    criterion = criterion or paddle.nn.CrossEntropyLoss()
+    epoch_steps = len(train_loader)
+    total_steps = min(epochs * epoch_steps, max_steps or epochs * epoch_steps)
+    optimizer, scheduler = create_optimizer(model, learning_rate, total_steps, warmup, weight_decay)
+    run = _Run(
+        model,
+        optimizer,
+        scheduler,
+        output_dir=output_dir,
+        keep=keep_checkpoints,
+        settings={
+            "seed": seed,
+            "epochs": epochs,
+            "total_steps": total_steps,
+            "learning_rate": learning_rate,
+            "warmup": warmup,
+            "weight_decay": weight_decay,
+            "early_stopping": early_stopping,
+            "monitor": monitor,
+            **_describe_data(train_loader),
+            "model": _describe_model(model),
+        },
+    )
+    if resume:
+        run.restore(None if resume is True else Path(resume))
+    history = run.history
+    scalars = _Scalars(log_dir)
+    bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)
+    model.train()
+    while run.step < total_steps and not run.stopped:
+        for batch in _batches(train_loader, run.epoch, run.batch, seed):
+            seed_step(seed, run.step)
+            logits, labels = forward(model, batch)
+            loss = criterion(logits, labels)
+            loss.backward()
+            rate = optimizer.get_lr()
+            optimizer.step()
+            scheduler.step()
+            optimizer.clear_grad()
+
+            value = float(loss)
+            run.count(value, logits, labels)
+            if not math.isfinite(value):
+                raise FloatingPointError(
+                    f"the loss is {value} at step {run.step}: try a lower learning_rate"
+                )
+            history.add(step=run.step, loss=value, learning_rate=rate)
+            scalars.write(run.step, {"train/loss": value, "train/learning_rate": rate})
+            bar.update()
+            bar.set_postfix(epoch=run.epoch + 1, loss=f"{value:.4f}", refresh=False)
+            if run.step == total_steps:
+                break
+            if checkpoint_every and run.step % checkpoint_every == 0 and run.batch < epoch_steps:
+                run.save()
+
+        history.add(epoch=run.epoch + 1, epoch_step=run.step, **run.epoch_means())
+        if dev_loader is not None:
+            scores = evaluate(model, dev_loader)
+            history.add(dev_loss=scores["loss"], dev_accuracy=scores["accuracy"])
+            scalars.write(run.step, {f"dev/{name}": score for name, score in scores.items()})
+            if early_stopping is not None:
+                run.watch(history[monitor][-1], monitor, early_stopping)
+        run.next_epoch()
+        run.save()
+    bar.close()
+    scalars.close()
+    if run.best is not None:
+        model.set_state_dict(run.best)
+    return history
+
+
+def seed_step(seed: int, step: int) -> None:
+    """Seed Python, NumPy and paddle for one step (costs about 20 microseconds).
+
+    A saved paddle random state holds only device, seed and offset, and dropout masks differ after it
+    is loaded again. Seeding from (seed, step) makes each step's masks depend on nothing before it, so
+    a run can be resumed anywhere.
+    """
+    digest = hashlib.blake2b(f"{seed}/{step}".encode(), digest_size=4).digest()
+    number = int.from_bytes(digest, "little")
+    random.seed(number)
+    np.random.seed(number)
+    paddle.seed(number)
+
+
+def _batches(loader: paddle.io.DataLoader, epoch: int, start: int, seed: int) -> Iterable:
+    """The batches of an epoch (from 0) from number `start` on."""
+    seed_step(seed, -1 - epoch)  # for samplers that draw from NumPy's or Python's global generator
+    sampler = loader.batch_sampler
+    if isinstance(sampler, LengthGroupedBatchSampler):
+        sampler.set_epoch(epoch, start_batch=start)
+        return loader
+    if hasattr(sampler, "set_epoch"):
+        sampler.set_epoch(epoch)
+    return itertools.islice(loader, start, None)
+
+
+class _Run:
+    """Where a training run stands, and how it is put away and taken up again."""
+
+    def __init__(self, model, optimizer, scheduler, *, output_dir, keep, settings) -> None:
+        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.output_dir = None if output_dir is None else Path(output_dir)
+        self.keep, self.settings = keep, settings
+        self.step = self.epoch = self.batch = 0
+        self.loss_sum, self.correct, self.examples = 0.0, 0, 0
+        self.best_score, self.epochs_without_gain, self.stopped = None, 0, False
+        self.best: dict[str, np.ndarray] | None = None
+        self.history = History()
+        self.stale: list[Path] = []
+        if self.output_dir is not None:
+            remove_leftovers(self.output_dir)
+            self.stale = find_checkpoints(self.output_dir)
+
+    POSITION = (
+        "step",
+        "epoch",
+        "batch",
+        "loss_sum",
+        "correct",
+        "examples",
+        "best_score",
+        "epochs_without_gain",
+        "stopped",
+    )
+
+    def count(self, loss: float, logits: paddle.Tensor, labels: paddle.Tensor) -> None:
+        labels = labels.reshape([-1])
+        self.step += 1
+        self.batch += 1
+        self.loss_sum += loss * len(labels)
+        self.correct += int((logits.argmax(axis=-1) == labels).sum())
+        self.examples += len(labels)
+
+    def epoch_means(self) -> dict[str, float]:
+        return {
+            "train_loss": self.loss_sum / self.examples,
+            "train_accuracy": self.correct / self.examples,
+        }
+
+    def next_epoch(self) -> None:
+        self.epoch, self.batch = self.epoch + 1, 0
+        self.loss_sum, self.correct, self.examples = 0.0, 0, 0
+
+    def watch(self, score: float, monitor: str, patience: int) -> None:
+        sign = -1 if monitor == "dev_loss" else 1
+        if self.best_score is None or sign * score > sign * self.best_score:
+            self.best_score, self.epochs_without_gain = score, 0
+            self.best = model_arrays(self.model)
+        else:
+            self.epochs_without_gain += 1
+            self.stopped = self.epochs_without_gain >= patience
+
+    def save(self) -> None:
+        if self.output_dir is None:
+            return
+        state = {
+            "position": {name: getattr(self, name) for name in self.POSITION},
+            "scheduler": self.scheduler.state_dict(),
+            "settings": self.settings,
+            "environment": _describe_environment(),
+            "history": self.history,
+        }
+        arrays = model_arrays(self.model), optimizer_arrays(self.optimizer, self.model)
+        save_checkpoint(
+            self.output_dir, self.step, Checkpoint(*arrays, state, self.best), self.keep
+        )
+        for path in self.stale:  # an older run's: only now is there something to replace them
+            if path.name != f"checkpoint-{self.step:08d}" and path.exists():
+                remove_checkpoint(path)
+        self.stale = []
+
+    def restore(self, path: Path | None) -> None:
+        if path is None:
+            if self.output_dir is None:
+                raise InputError("resume", "has nowhere to look", "output_dir, or a checkpoint")
+            if not self.stale:
+                return
+            path = self.stale[-1]
+        self.stale = []
+        checkpoint = load_checkpoint(path)
+        state = checkpoint.state
+        for name, value in self.settings.items():
+            if state["settings"].get(name) != value:
+                raise InputError(
+                    path,
+                    f"was made with {name} {state['settings'].get(name)}, this run has {value}",
+                    "the same settings, or training without resume",
+                )
+        for name, value in _describe_environment().items():
+            if state["environment"].get(name) != value:
+                warnings.warn(
+                    f"{path} was made with {name} {state['environment'].get(name)}, now it is {value}: "
+                    "the run goes on, but its figures may differ in the last digits",
+                    stacklevel=3,
+                )
+        self.model.set_state_dict(checkpoint.model)
+        restore_optimizer(self.optimizer, self.model, checkpoint.optimizer)
+        self.scheduler.set_state_dict(state["scheduler"])
+        for name in self.POSITION:
+            setattr(self, name, state["position"][name])
+        self.best = checkpoint.best
+        self.history = History(state["history"])
+
+
+def _describe_model(model: paddle.nn.Layer) -> str:
+    shapes = [(name, list(parameter.shape)) for name, parameter in model.named_parameters()]
+    return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
+
+
+def _describe_data(loader: paddle.io.DataLoader) -> dict:
+    """Enough of the training data to notice that a run is resumed on another."""
+    dataset = loader.dataset
+    size = len(dataset)
+    sample = [repr(dataset[index]) for index in range(0, size, max(1, size // 16))]
+    return {
+        "train_examples": size,
+        "batch_size": loader.batch_sampler.batch_size,
+        "data": hashlib.sha256("\n".join(sample).encode()).hexdigest()[:16],
+    }
+
+
+def _describe_environment() -> dict[str, str]:
+    """What changes the last bits of a sum although all settings are the same."""
+    return {
+        "paddle": paddle.__version__,
+        "threads": os.environ.get("OMP_NUM_THREADS", "1"),
+        "device": paddle.get_device(),
+    }
+
+
+class _Scalars:
+    """Figures for VisualDL, or nothing when there is no directory for them."""
+
+    def __init__(self, log_dir: str | os.PathLike | None) -> None:
+        self.writer = None
+        if log_dir is not None:
+            from visualdl import LogWriter  # slow to import, and needed by few
+
+            self.writer = LogWriter(logdir=str(log_dir))
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        if self.writer is not None:
+            for tag, value in values.items():
+                self.writer.add_scalar(tag=tag, value=value, step=step)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()

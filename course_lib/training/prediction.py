@@ -1,0 +1,117 @@
+"""A trained model at work: on a labelled loader, and on plain texts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+
+from course_lib.data import batchify_fn, convert_example
+from course_lib.runtime import InputError
+
+
+def forward(model: paddle.nn.Layer, batch) -> tuple[paddle.Tensor, paddle.Tensor]:
+    """Run a model on one batch of a loader.
+
+    Args:
+        batch: [input_ids, token_type_ids, labels] as the Tuple batchify gives it, or the Dict
+            variant with a key "labels". Ids have shape [batch_size, seq_len].
+
+    Returns:
+        logits of shape [batch_size, num_classes] and labels of shape [batch_size].
+    """
+    if isinstance(batch, Mapping):
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        return model(**inputs), batch["labels"]
+    *inputs, labels = batch
+    return model(*inputs), labels
+
+
+@contextlib.contextmanager
+def inference_mode(model: paddle.nn.Layer) -> Iterator[None]:
+    """No dropout and no gradients inside the block; the model's mode is put back afterwards."""
+    was_training = model.training
+    model.eval()
+    try:
+        with paddle.no_grad():
+            yield
+    finally:
+        if was_training:
+            model.train()
+
+
+def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, float]:
+    """Loss and accuracy over a loader, each example counting the same.
+
+    A mean of batch means would count the examples of a short last batch more than the others.
+
+    Returns:
+        {"loss": mean cross entropy in nats, "accuracy": share of right predictions}.
+    """
+    loss_sum, correct, count = 0.0, 0, 0
+    with inference_mode(model):
+        for batch in loader:
+            logits, labels = forward(model, batch)
+            labels = labels.reshape([-1])
+            loss_sum += float(F.cross_entropy(logits, labels, reduction="sum"))
+            correct += int((logits.argmax(axis=-1) == labels).sum())
+            count += len(labels)
+    if count == 0:
+        raise InputError("evaluate", "the loader has no examples", "at least one")
+    return {"loss": loss_sum / count, "accuracy": correct / count}
+
+
+def predict(
+    model: paddle.nn.Layer,
+    data: Iterable[str | Mapping],
+    tokenizer,
+    label_map: Mapping[int, str] | Sequence[str] | None = None,
+    batch_size: int = 32,
+    max_seq_length: int = 128,
+) -> list[dict]:
+    """Classify texts.
+
+    Texts of similar length share a batch, which saves padding; the answers come in the order given.
+
+    Args:
+        data: texts, or examples with a key "text" (a MapDataset is such an iterable).
+        label_map: names of the classes by id; None means those in the model's configuration.
+
+    Returns:
+        One dict a text: "text", "label" (its name), "probability" (of that label) and
+        "probabilities" (all classes by name).
+
+    Raises:
+        InputError: a text is empty.
+    """
+    names = label_map if label_map is not None else model.config.id2label
+    texts = [item["text"] if isinstance(item, Mapping) else item for item in data]
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str) or not text.strip():
+            raise InputError("data", f"text {number} is empty or no text", "a non-empty string")
+    rows = [
+        convert_example(
+            {"text": text}, tokenizer=tokenizer, max_seq_length=max_seq_length, is_test=True
+        )
+        for text in texts
+    ]
+    batchify = batchify_fn(tokenizer, is_test=True)
+    order = sorted(range(len(rows)), key=lambda index: len(rows[index][0]))
+    results: list[dict] = [{} for _ in rows]
+    with inference_mode(model):
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            batch = batchify([rows[index] for index in chosen])
+            logits = model(*[paddle.to_tensor(np.asarray(part)) for part in batch])
+            for index, row in zip(chosen, F.softmax(logits, axis=-1).numpy(), strict=True):
+                best = int(row.argmax())
+                results[index] = {
+                    "text": texts[index],
+                    "label": names[best],
+                    "probability": float(row[best]),
+                    "probabilities": {names[i]: float(p) for i, p in enumerate(row)},
+                }
+    return results
