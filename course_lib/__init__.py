@@ -1,10 +1,13 @@
-"""The library behind the PaddleNLP course.
+"""A small PaddleNLP library that grows with the course's notebooks.
 
-Import it before paddle: `course_lib.runtime` puts right what must be right before paddle loads.
+Import it before paddle: paddle 2.6 brings its own zlib and reads its thread settings while it
+loads, and `runtime.prepare` has to come first (see `course_lib.runtime.tuning`). Importing this
+package does not import paddle itself.
 """
 
 from course_lib import runtime
 
 __version__ = "0.1.0"
+__all__ = ["runtime"]
 
 runtime.prepare()

@@ -1,12 +1,21 @@
 """What must happen before paddle loads, and the choices that every later layer shares."""
 
+from course_lib.runtime.device import select_device
 from course_lib.runtime.errors import InputError
 from course_lib.runtime.files import atomic_directory, atomic_file
+from course_lib.runtime.seeding import seed_everything
+from course_lib.runtime.settings import Profile, data_dir, profile
+from course_lib.runtime.tuning import applied, prepare
 
-__all__ = ["InputError", "atomic_directory", "atomic_file", "prepare"]
-
-
-def prepare() -> None:  # replaced by course_lib.runtime.tuning
-    import zlib
-
-    zlib.compress(b"")
+__all__ = [
+    "InputError",
+    "Profile",
+    "applied",
+    "atomic_directory",
+    "atomic_file",
+    "data_dir",
+    "prepare",
+    "profile",
+    "seed_everything",
+    "select_device",
+]

@@ -32,7 +32,9 @@ def atomic_file(path: str | os.PathLike, mode: str = "w", **open_options) -> Ite
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = open(temporary, mode, **open_options)
     except OSError as error:
-        raise InputError(path, f"cannot be written ({error.strerror})", "a writable place") from None
+        raise InputError(
+            path, f"cannot be written ({error.strerror})", "a writable place"
+        ) from None
     try:
         with handle:
             yield handle
@@ -65,7 +67,9 @@ def atomic_directory(path: str | os.PathLike) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
     except OSError as error:
-        raise InputError(path, f"cannot be written ({error.strerror})", "a writable place") from None
+        raise InputError(
+            path, f"cannot be written ({error.strerror})", "a writable place"
+        ) from None
     try:
         yield temporary
         for file in temporary.rglob("*"):

@@ -1,0 +1,157 @@
+"""Facts about the machine, read with the standard library alone: cores, memory, CPU, GPUs."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+NVIDIA_SMI = (
+    "nvidia-smi",
+    "--query-gpu=name,compute_cap,driver_version,memory.total",
+    "--format=csv,noheader,nounits",
+)
+
+
+@dataclass(frozen=True)
+class CPU:
+    """vendor as CPUID spells it ("AuthenticAMD", "GenuineIntel") and the flags of /proc/cpuinfo."""
+
+    vendor: str
+    model: str
+    flags: frozenset[str]
+
+
+@dataclass(frozen=True)
+class GPU:
+    """One card as the driver describes it; capability is (major, minor), memory in MiB."""
+
+    name: str
+    capability: tuple[int, int] | None
+    driver: str
+    memory: int | None
+
+
+def cpu(cpuinfo: str | os.PathLike = "/proc/cpuinfo") -> CPU:
+    """Return vendor, model and instruction sets; empty strings and sets where unknown."""
+    fields: dict[str, str] = {}
+    try:
+        for line in Path(cpuinfo).read_text(errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            fields.setdefault(key.strip(), value.strip())
+    except OSError:
+        # Windows spells the vendor at the end of its processor string; macOS has no AMD.
+        vendor = "AuthenticAMD" if "AuthenticAMD" in platform.processor() else ""
+        return CPU(vendor, platform.processor(), frozenset())
+    return CPU(
+        fields.get("vendor_id", ""),
+        fields.get("model name", ""),
+        frozenset(fields.get("flags", fields.get("Features", "")).split()),
+    )
+
+
+def _cgroup_directories(controller: str, root: Path = Path("/")) -> Iterator[Path]:
+    """Yield this process's cgroup directories for `controller`, innermost first (v2, then v1)."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, inside = (line.split(":", 2) + ["", ""])[:3]
+        if controllers and controller not in controllers.split(","):
+            continue
+        mount = root / "sys/fs/cgroup" / (controller if controllers else "")
+        # Inside a container the path may be the host's; then only the mount itself exists.
+        path = mount / inside.strip("/")
+        while path != mount.parent:
+            if path.is_dir():
+                yield path
+            path = path.parent
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _cpu_quota(root: Path = Path("/")) -> float:
+    """Return the tightest cgroup CPU quota in cores; infinity where there is none."""
+    quota = math.inf
+    for directory in _cgroup_directories("cpu", root):
+        fields = _read(directory / "cpu.max").split() or [
+            _read(directory / "cpu.cfs_quota_us"),
+            _read(directory / "cpu.cfs_period_us"),
+        ]
+        try:
+            limit, period = float(fields[0]), float(fields[1])
+        except (ValueError, IndexError):  # "max 100000", or no such file
+            continue
+        if limit > 0 and period > 0:
+            quota = min(quota, limit / period)
+    return quota
+
+
+def usable_cores(root: Path = Path("/")) -> int:
+    """Return how many cores this process may use: CPU affinity, then cgroup quota; at least 1."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    return max(1, int(min(cores, _cpu_quota(root))))
+
+
+def usable_memory(root: Path = Path("/")) -> int | None:
+    """Return the bytes of memory this process may use, cgroup limits included; None if unknown."""
+    limits = []
+    for line in _read(root / "proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            limits.append(int(line.split()[1]) * 1024)
+    for directory in _cgroup_directories("memory", root):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            value = _read(directory / name)
+            if value.isdigit():
+                limits.append(int(value))
+    return min(limits, default=None)
+
+
+def uses_glibc() -> bool:
+    """Say whether this process runs on the GNU C library (not musl, macOS or Windows)."""
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    return hasattr(ctypes.CDLL(None), "gnu_get_libc_version")
+
+
+def gpus(command: Sequence[str] = NVIDIA_SMI, timeout: float = 20) -> list[GPU]:
+    """Ask the NVIDIA driver for its cards; an empty list where there is none, or no driver."""
+    try:
+        output = subprocess.run(
+            list(command), capture_output=True, text=True, timeout=timeout, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    found = []
+    for line in output.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) != 4:
+            continue
+        name, capability, driver, memory = fields
+        major, _, minor = capability.partition(".")
+        known = major.isdigit() and minor.isdigit()
+        found.append(
+            GPU(
+                name,
+                (int(major), int(minor)) if known else None,
+                driver,
+                int(memory) if memory.isdigit() else None,
+            )
+        )
+    return found

@@ -1,0 +1,85 @@
+"""Sizes of a run (`COURSE_PROFILE`) and the place of the shipped data (`COURSE_DATA`)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.runtime.errors import InputError
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much of everything a notebook uses; it changes sizes, never code.
+
+    Attributes:
+        train_examples, dev_examples, test_examples: at most so many examples; None means all.
+        epochs: passes over the training examples.
+        batch_size: examples per step.
+        max_seq_length: tokens per example, [CLS] and [SEP] included.
+        max_steps: stop training after so many optimizer steps; None means no limit.
+        note: one sentence on what the profile is for.
+    """
+
+    name: str
+    train_examples: int | None
+    dev_examples: int | None
+    test_examples: int | None
+    epochs: int
+    batch_size: int
+    max_seq_length: int
+    max_steps: int | None
+    note: str
+
+    def __str__(self) -> str:
+        def size(value: int | None) -> str:
+            return "all" if value is None else f"{value:,}"
+
+        steps = "" if self.max_steps is None else f", at most {self.max_steps} steps"
+        return (
+            f"profile {self.name}: {size(self.train_examples)} training, "
+            f"{size(self.dev_examples)} dev and {size(self.test_examples)} test examples, "
+            f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}{steps}, "
+            f"batches of {self.batch_size}, up to {self.max_seq_length} tokens. {self.note}"
+        )
+
+
+PROFILES = {
+    "cpu": Profile(
+        "cpu", 1600, 400, 600, 2, 32, 128, None, "Made for two CPU cores: minutes, on real data."
+    ),
+    "gpu": Profile(
+        "gpu", None, None, None, 3, 32, 256, None, "Made for one GPU: the whole data set."
+    ),
+    "smoke": Profile(
+        "smoke", 64, 32, 32, 1, 8, 64, 4, "Proves that the cells run; its figures mean nothing."
+    ),
+}
+
+
+def profile() -> Profile:
+    """Return the profile that `COURSE_PROFILE` names: cpu (the default), gpu or smoke.
+
+    Raises:
+        InputError: there is no profile of that name.
+    """
+    name = os.environ.get("COURSE_PROFILE", "").strip() or "cpu"
+    if name not in PROFILES:
+        raise InputError("COURSE_PROFILE", f"is {name!r}", f"one of {', '.join(PROFILES)}")
+    return PROFILES[name]
+
+
+def data_dir() -> Path:
+    """Return the repository's data/ directory, or what `COURSE_DATA` names instead.
+
+    Raises:
+        InputError: `COURSE_DATA` is set, and no such directory exists.
+    """
+    named = os.environ.get("COURSE_DATA")
+    if not named:
+        return Path(__file__).resolve().parents[2] / "data"
+    path = Path(named).expanduser()
+    if not path.is_dir():
+        raise InputError("COURSE_DATA", f"{named} is not a directory", "an existing directory")
+    return path

@@ -1,0 +1,154 @@
+"""What must be set before paddle loads, and why it cannot be set later.
+
+paddle 2.6 exports its own copy of zlib, reads OMP_NUM_THREADS (and sets it to 1 when it is not
+set) and loads an MKL that reads MKL_DEBUG_CPU_TYPE, all while `import paddle` runs. So
+`import course_lib` calls `prepare` and has to come first. `COURSE_TUNING` chooses the steps: unset
+or "1" for all, "0" for none, or a comma-separated list of their names. The variables that the user
+has set are never overridden.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+
+from course_lib.runtime import imports, machine
+from course_lib.runtime.errors import InputError
+
+# Children inherit these, so a process that compares tuned with untuned runs has to remove them
+# from the environment that it gives to a child.
+VARIABLES = ("OMP_NUM_THREADS", "MKL_DEBUG_CPU_TYPE")
+
+# mallopt parameters (malloc.h), the variables with which a user sets them, and our values.
+# 32 MiB is the largest threshold that glibc accepts on 64-bit systems.
+MALLOPT = (
+    ("M_MMAP_THRESHOLD", -3, "MALLOC_MMAP_THRESHOLD_", 32 << 20),
+    ("M_TRIM_THRESHOLD", -1, "MALLOC_TRIM_THRESHOLD_", 1 << 30),
+    ("M_TOP_PAD", -2, "MALLOC_TOP_PAD_", 64 << 20),
+)
+
+_applied: dict[str, dict] = {}
+
+
+class Skipped(Exception):
+    """A step has nothing to do here; the message says why."""
+
+
+def _zlib() -> str:
+    """Bind Python's zlib to the system's library before paddle offers its own.
+
+    Without it every extension module that unpacks zlib data while it is imported (scipy >= 1.16,
+    aiohttp >= 3.14, scikit-learn, pyarrow) crashes after paddle: a segmentation fault, a double
+    free, or "zlib.error: inconsistent stream state".
+    """
+    if "paddle" in sys.modules:
+        raise Skipped("paddle was imported first")
+    import zlib
+
+    zlib.decompress(zlib.compress(b"course"))
+    return "bound before paddle"
+
+
+def _threads() -> str:
+    """Let OpenMP and MKL use the cores that this process may use; paddle's default is one."""
+    if "paddle" in sys.modules:
+        raise Skipped("paddle was imported first")
+    if os.environ.get("OMP_NUM_THREADS"):
+        raise Skipped(f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']} was set already")
+    os.environ["OMP_NUM_THREADS"] = str(machine.usable_cores())
+    return f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']}"
+
+
+def _mkl() -> str:
+    """Give MKL's AVX2 code to AMD processors, to which it otherwise gives its slowest path."""
+    cpu = machine.cpu()
+    if cpu.vendor != "AuthenticAMD":
+        raise Skipped("not an AMD processor")
+    if cpu.flags and "avx2" not in cpu.flags:
+        raise Skipped("this processor has no AVX2")
+    if "paddle" in sys.modules:
+        raise Skipped("paddle was imported first")
+    if os.environ.get("MKL_DEBUG_CPU_TYPE"):
+        raise Skipped(f"MKL_DEBUG_CPU_TYPE={os.environ['MKL_DEBUG_CPU_TYPE']} was set already")
+    os.environ["MKL_DEBUG_CPU_TYPE"] = "5"
+    return "MKL_DEBUG_CPU_TYPE=5 (AVX2)"
+
+
+def _malloc() -> str:
+    """Keep freed pages for the next tensor instead of returning them to the system each time."""
+    if not machine.uses_glibc():
+        raise Skipped("not the GNU C library")
+    if "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+        raise Skipped("GLIBC_TUNABLES was set already")
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    done, kept = [], []
+    for name, number, variable, value in MALLOPT:
+        if os.environ.get(variable):
+            kept.append(f"{variable} was set already")
+        elif libc.mallopt(number, value) == 1:
+            done.append(f"{name}={value >> 20} MiB")
+        else:
+            kept.append(f"{name} was refused")
+    if not done:
+        raise Skipped(", ".join(kept))
+    return ", ".join(done + kept)
+
+
+STEPS: dict[str, Callable[[], str]] = {
+    "zlib": _zlib,
+    "threads": _threads,
+    "mkl": _mkl,
+    "malloc": _malloc,
+}
+
+
+def _wanted() -> set[str]:
+    value = os.environ.get("COURSE_TUNING", "").strip()
+    if value in ("", "1"):
+        return set(STEPS)
+    if value == "0":
+        return set()
+    names = {name.strip() for name in value.split(",") if name.strip()}
+    if names - set(STEPS):
+        raise InputError("COURSE_TUNING", f"is {value!r}", f"0, 1 or some of {','.join(STEPS)}")
+    return names
+
+
+def prepare() -> None:
+    """Take every step that `COURSE_TUNING` asks for, once per process.
+
+    A step that does not apply here is skipped; `applied` says why. When paddle has been imported
+    already, a warning names the remedy, because the import is what the steps have to precede.
+
+    Raises:
+        InputError: `COURSE_TUNING` names an unknown step.
+    """
+    if _applied:
+        return
+    wanted = _wanted()
+    if wanted & {"zlib", "threads", "mkl"} and "paddle" in sys.modules:
+        warnings.warn(
+            "paddle was imported before course_lib, so its thread and MKL settings are fixed and "
+            "scipy, scikit-learn or pyarrow may crash; restart and put `import course_lib` above "
+            "the first import of paddle or paddlenlp",
+            stacklevel=3,
+        )
+    for name, step in STEPS.items():
+        if name not in wanted:
+            _applied[name] = {"applied": False, "detail": "switched off by COURSE_TUNING"}
+            continue
+        try:
+            _applied[name] = {"applied": True, "detail": step()}
+        except Skipped as reason:
+            _applied[name] = {"applied": False, "detail": str(reason)}
+    if wanted:
+        imports.install()
+
+
+def applied() -> dict[str, dict]:
+    """Return for every step {"applied": bool, "detail": str}; empty before `prepare`."""
+    return {name: dict(state) for name, state in _applied.items()}
