@@ -6,8 +6,8 @@
     python tools/notebooks.py export NOTEBOOK FILE.py  and back
     python tools/notebooks.py html NAME [--output F]   one page to look at in a browser
 
-A chapter may be edited in JupyterLab or as a script in jupytext's percent format. `import` keeps the
-identifiers of cells that stayed the same, and their outputs down to the first code cell that
+A chapter may be edited in JupyterLab or as a script in jupytext's percent format. `import` keeps
+the identifiers of cells that stayed the same, and their outputs down to the first code cell that
 changed: what follows a change was not computed by the code that now stands above it.
 
 An exercise is three cells: a prompt in markdown, an answer and its check.
@@ -139,7 +139,8 @@ def identify(notebook: NotebookNode, previous: NotebookNode | None = None) -> No
         matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
         for tag, i1, i2, j1, j2 in matcher.get_opcodes():
             if tag == "equal" or (tag == "replace" and i2 - i1 == j2 - j1):
-                known.update(zip(range(j1, j2), (previous.cells[i].id for i in range(i1, i2))))
+                ids = [cell.id for cell in previous.cells[i1:i2]]
+                known.update(zip(range(j1, j2), ids, strict=True))
     taken = set(known.values())
     for index, cell in enumerate(notebook.cells):
         if index in known:
@@ -205,8 +206,11 @@ def import_script(script: str | os.PathLike, target: str | os.PathLike) -> Noteb
     identify(notebook, previous)
     notebook["metadata"] = nbformat.from_dict(METADATA)
     if previous is not None:
-        outputs = [cell for cell in previous.cells if cell.cell_type == "code"]
-        for cell, old in zip((c for c in notebook.cells if c.cell_type == "code"), outputs):
+        new, old_code = (
+            [cell for cell in each.cells if cell.cell_type == "code"]
+            for each in (notebook, previous)
+        )
+        for cell, old in zip(new, old_code, strict=False):
             if cell.source != old.source:
                 break
             cell["outputs"], cell["execution_count"] = old.outputs, old.execution_count
@@ -285,7 +289,7 @@ def _cell_metadata(cell: NotebookNode) -> NotebookNode:
 
 
 def generate(check: bool = False) -> list[Path]:
-    """Write notebooks/ from solutions/; return the files that were (or, checking, are) different."""
+    """Write notebooks/ from solutions/; return the files that were different (`check`: that are)."""
     wanted = {}
     for path in chapters():
         edition = learner_edition(read(path), path.relative_to(ROOT))

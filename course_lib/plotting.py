@@ -1,0 +1,437 @@
+"""Figures of the course: one style, one font with Chinese glyphs, plain data in, a Figure out.
+
+Every function returns a figure of its own (nothing is kept in pyplot), drawn in the course's style
+whatever the surrounding settings are. A notebook shows it sharp on dense screens and with a text
+alternative, which is also its attribute `alt`. `use_course_style` is for figures drawn by hand.
+
+Colours are those of Okabe and Ito (Color Universal Design, 2008), told apart by readers with any
+common colour vision; series differ in marker and line as well. The font is a subset of Noto Sans
+CJK (data/fonts, SIL Open Font License).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from course_lib.runtime import InputError, data_dir
+
+import matplotlib
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+
+FONT_FILE, FONT = "fonts/CourseSansSC-Regular.otf", "Course Sans SC"
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, MUTED, GRID = "#222222", "#666666", "#E3E3E3"
+POSITIVE, NEGATIVE = COLORS[0], COLORS[1]
+_HEAT = LinearSegmentedColormap.from_list("course", ["#F5F9FC", "#0072B2"])
+_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}  # behind a label, hides lines
+_STYLE = {
+    "font.family": [FONT],
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.titlecolor": INK,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": "#AAAAAA",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": matplotlib.cycler(color=COLORS, marker=MARKERS),
+    "axes.unicode_minus": False,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.major.size": 3,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+}
+
+
+class CourseFigure(Figure):
+    """A Figure that notebooks show at twice the screen's resolution, with a text alternative."""
+
+    alt: str = ""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, object]]:
+        buffer = io.BytesIO()
+        # Without the version of matplotlib in it, the same figure gives the same bytes.
+        self.savefig(buffer, format="png", dpi=2 * self.dpi, metadata={"Software": None})
+        width, height = (round(inches * self.dpi) for inches in self.get_size_inches())
+        return buffer.getvalue(), {"width": width, "height": height, "alt": self.alt}
+
+
+def _style() -> dict[str, object]:
+    path = Path(data_dir(), FONT_FILE)
+    if all(Path(entry.fname) != path for entry in font_manager.fontManager.ttflist):
+        if not path.is_file():
+            raise InputError(path, "is missing", "the font that the course ships")
+        font_manager.fontManager.addfont(path)
+    return _STYLE
+
+
+def use_course_style() -> None:
+    """Draw all further figures of this process, those of pyplot too, in the course's style."""
+    matplotlib.rcParams.update(_style())
+
+
+def _finish(figure: CourseFigure, alt: str) -> CourseFigure:
+    figure.alt = alt
+    # Ticks are created on drawing: draw now, while the course's style holds.
+    figure.draw_without_rendering()
+    return figure
+
+
+def _direct_label(axes: Axes, x: float, y: float, text: str, color: str, **placement) -> None:
+    placement = {"xytext": (6, 0), "ha": "left", "va": "center", **placement}
+    axes.annotate(text, (x, y), textcoords="offset points", color=color, **placement)
+
+
+def length_histogram(
+    lengths: Sequence[int],
+    max_seq_length: int | None = None,
+    unit: str = "characters",
+    title: str | None = None,
+) -> CourseFigure:
+    """Show how long texts are, and how many of them a maximum would cut.
+
+    Args:
+        lengths: one length a text, in `unit`.
+        max_seq_length: where texts will be cut, in the same unit; None draws no limit.
+        unit: what was counted ("characters", "tokens").
+        title: default: the number of texts.
+
+    Raises:
+        ValueError: `lengths` is empty.
+    """
+    values = np.asarray(lengths)
+    if values.size == 0:
+        raise ValueError("lengths is empty: there is nothing to draw")
+    median, high = (int(np.percentile(values, q)) for q in (50, 95))
+    longest = int(values.max())
+    # The last half per cent would squeeze everything else to the left: the axis ends before it.
+    end = max(int(np.percentile(values, 99.5)), (max_seq_length or 0) * 5 // 4, 1)
+    cut = None if max_seq_length is None else float((values > max_seq_length).mean())
+    with matplotlib.rc_context(_style()):
+        figure = CourseFigure(figsize=(7.2, 3.3))
+        axes = figure.subplots()
+        # Whole units a bar, and an edge exactly where the limit cuts.
+        width = -(-end // 60)
+        first = 0.5 if max_seq_length is None else (max_seq_length + 0.5) % width - width
+        edges = np.arange(first, end + width + 1, width)
+        heights, _, bars = axes.hist(values, bins=edges, color=COLORS[0], alpha=0.85, linewidth=0)
+        top = max(float(heights.max()), 1.0)
+        axes.set(
+            xlim=(0, end + 1), ylim=(0, top * 1.22), xlabel=f"length in {unit}", ylabel="texts"
+        )
+        axes.grid(axis="y")
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        for value, text, height in ((median, "median", 1.14), (high, "95th percentile", 1.03)):
+            axes.plot([value, value], [0, top * height], color=INK, linewidth=1, marker="")
+            _direct_label(axes, value, top * height, f"{text} {value:,}", INK, bbox=_PAPER)
+        if cut is not None:
+            for bar, left in zip(bars, edges[:-1], strict=True):
+                if left > max_seq_length:
+                    bar.set(facecolor=COLORS[1], hatch="////", edgecolor="white")
+            axes.axvline(
+                max_seq_length + 0.5, color=COLORS[1], linewidth=1.6, linestyle="--", marker=""
+            )
+            room = max_seq_length < 0.6 * end
+            _direct_label(
+                axes,
+                max_seq_length,
+                top * 0.84,
+                f"max_seq_length {max_seq_length}\ncuts {cut:.1%} of the texts",
+                "#A84A00",
+                xytext=(6 if room else -6, 0),
+                ha="left" if room else "right",
+                bbox=_PAPER,
+            )
+        axes.set_title(title or f"{values.size:,} texts")
+        beyond = int((values > end).sum())
+        if beyond:
+            note = f"{beyond} longer, up to {longest:,}"
+            axes.annotate(
+                f"{note} \u2192",
+                (1, 0.03),
+                xycoords="axes fraction",
+                ha="right",
+                va="bottom",
+                color=MUTED,
+                fontsize=9,
+            )
+        alt = (
+            f"Histogram of the lengths of {values.size:,} texts in {unit}: median {median}, "
+            f"95th percentile {high}, longest {longest:,}."
+        )
+        if cut is not None:
+            alt += f" A maximum of {max_seq_length} cuts {cut:.1%} of them."
+        return _finish(figure, alt)
+
+
+def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
+    """Mean of each value and up to `window - 1` before it (it never looks ahead)."""
+    sums = np.cumsum(np.insert(values, 0, 0.0))
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(ends - window, 0)
+    return (sums[ends] - sums[starts]) / (ends - starts)
+
+
+def learning_curves(
+    history: Mapping[str, Sequence[float]], chance: float | None = None
+) -> CourseFigure:
+    """Show the training loss of every step beside what the dev split says after each epoch.
+
+    Args:
+        history: what `course_lib.training.fit` returns; used are "loss" (one value a step) and,
+            where they are not empty, "epoch_step" (the step at the end of each epoch), "dev_loss"
+            and "dev_accuracy" (0 to 1), one value an epoch.
+        chance: accuracy of guessing, drawn as a line for comparison.
+
+    Raises:
+        ValueError: there are no steps, or the values of epochs differ in number.
+    """
+    values = np.asarray(history["loss"], dtype=float)
+    if values.size == 0:
+        raise ValueError("the history has no steps: there is nothing to draw")
+    dev_loss, dev_accuracy = history.get("dev_loss", ()), history.get("dev_accuracy", ())
+    dev_steps = history.get("epoch_step", ())
+    for name, series in (("dev_loss", dev_loss), ("dev_accuracy", dev_accuracy)):
+        if len(series) not in (0, len(dev_steps)):
+            raise ValueError(f"{name} has {len(series)} values for {len(dev_steps)} epochs")
+    steps = np.arange(1, values.size + 1)
+    smooth = _running_mean(values, max(1, values.size // 20))
+    panels = 2 if len(dev_accuracy) else 1
+    with matplotlib.rc_context(_style()):
+        figure = CourseFigure(figsize=(4.4 * panels, 3.2))
+        grid = figure.subplots(1, panels, squeeze=False)[0]
+        left = grid[0]
+        left.plot(steps, values, color=COLORS[0], alpha=0.25, linewidth=1, marker="")
+        left.plot(steps, smooth, color=COLORS[0], marker="")
+        left.set(title="Loss", xlabel="step", xlim=(0, values.size * 1.22))
+        shown = np.concatenate([np.sort(values)[: max(1, int(values.size * 0.99))], dev_loss])
+        left.set_ylim(0, float(shown.max()) * 1.12)
+        ends = [float(smooth[-1])]
+        if len(dev_loss):
+            left.plot(dev_steps, dev_loss, color=COLORS[1], marker=MARKERS[1], linestyle="--")
+            ends.append(float(dev_loss[-1]))
+        # Two labels at almost the same height would print over each other.
+        apart = 0.075 * left.get_ylim()[1]
+        push = 0.0
+        if len(ends) == 2 and abs(ends[0] - ends[1]) < apart:
+            push = (apart - abs(ends[0] - ends[1])) / 2
+        for index, (end, name) in enumerate(zip(ends, ("train", "dev"), strict=False)):
+            sign = 1 if end >= ends[index - 1] and (end, index) != (ends[index - 1], 1) else -1
+            position = end + sign * push
+            at = values.size if index == 0 else dev_steps[-1]
+            _direct_label(left, at, position, f"{name} {end:.2f}", COLORS[index], xytext=(8, 0))
+        alt = f"Training loss over {values.size} steps, from {values[0]:.2f} to {smooth[-1]:.2f}"
+        if len(dev_loss):
+            alt += f"; dev loss ends at {dev_loss[-1]:.2f}"
+        if panels == 2:
+            right = grid[1]
+            color, marker = COLORS[2], MARKERS[2]
+            right.plot(dev_steps, dev_accuracy, color=color, marker=marker)
+            right.set(title="Accuracy on dev", xlabel="step", xlim=(0, values.size * 1.22))
+            floor = min([*dev_accuracy, *([] if chance is None else [chance])])
+            spread = max(max(dev_accuracy) - floor, 0.04)
+            right.set_ylim(floor - 0.12 * spread, min(1.0, max(dev_accuracy) + 0.3 * spread))
+            right.yaxis.set_major_formatter(PercentFormatter(1, decimals=0 if spread > 0.1 else 1))
+            best = int(np.argmax(dev_accuracy))
+            place = {"xytext": (0, 9), "ha": "center", "va": "bottom"}
+            text = f"best {dev_accuracy[best]:.1%}"
+            _direct_label(right, dev_steps[best], dev_accuracy[best], text, color, **place)
+            if chance is not None:
+                right.axhline(chance, color=MUTED, linewidth=1, linestyle=":", marker="")
+                place = {"xytext": (0, 4), "va": "bottom"}
+                _direct_label(right, 0, chance, f"  guessing {chance:.0%}", MUTED, **place)
+            alt += f". Dev accuracy is best, {dev_accuracy[best]:.1%}, at step {dev_steps[best]}"
+        for axes in grid:
+            axes.grid(axis="y")
+            ticks = MaxNLocator(5, integer=True).tick_values(0, values.size)
+            axes.set_xticks([tick for tick in ticks if 0 <= tick <= values.size])
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+        return _finish(figure, alt + ".")
+
+
+def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]) -> CourseFigure:
+    """Show how often each true label (row) was predicted as each label (column).
+
+    Args:
+        matrix: counts, shape [labels, labels], as `course_lib.training.confusion_matrix` returns.
+        label_names: the name of each row and column.
+
+    Raises:
+        ValueError: the shape does not fit, or the matrix counts nothing.
+    """
+    matrix, count = np.asarray(matrix), len(label_names)
+    if matrix.shape != (count, count) or matrix.sum() == 0:
+        raise ValueError(f"matrix {matrix.shape} of {matrix.sum()} texts for {count} label names")
+    share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    accuracy = matrix.trace() / matrix.sum()
+    side = max(3.4, 0.62 * count + 1.6)
+    with matplotlib.rc_context(_style()):
+        figure = CourseFigure(figsize=(side + 0.35, side))
+        axes = figure.subplots()
+        axes.imshow(share, cmap=_HEAT, vmin=0, vmax=1)
+        axes.set_xticks(range(count), label_names, rotation=0 if count < 6 else 45)
+        axes.set_yticks(range(count), label_names)
+        axes.set(xlabel="predicted", ylabel="true", title=f"Accuracy {accuracy:.1%}")
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, colors=INK)
+        # White lines between the cells tell them apart where the shades are close.
+        axes.set_xticks(np.arange(count + 1) - 0.5, minor=True)
+        axes.set_yticks(np.arange(count + 1) - 0.5, minor=True)
+        axes.grid(which="minor", color="white", linewidth=3)
+        axes.tick_params(which="minor", length=0)
+        for row, column in np.ndindex(matrix.shape):
+            color = "white" if share[row, column] > 0.55 else INK
+            large = count <= 4
+            text = f"{matrix[row, column]:,}"
+            where = {"ha": "center", "color": color}
+            if large:
+                axes.text(column, row - 0.06, text, va="center", fontsize=15, **where)
+                axes.text(
+                    column, row + 0.22, f"{share[row, column]:.1%} of row", va="center", **where
+                )
+            else:
+                axes.text(column, row, text, va="center", fontsize=9, **where)
+        rows = (
+            f"{label_names[i]}: {matrix[i, i]:,} of {matrix[i].sum():,} right" for i in range(count)
+        )
+        return _finish(figure, f"Confusion matrix, accuracy {accuracy:.1%}. {'; '.join(rows)}.")
+
+
+def _excerpt(text: str, characters: int) -> str:
+    flat = " ".join(str(text).split())
+    return flat if len(flat) <= characters else flat[: characters - 1] + "\u2026"
+
+
+def _probability_rows(predictions: Sequence[Mapping]) -> tuple[list[str], np.ndarray]:
+    if len(predictions) == 0:
+        raise ValueError("no predictions: there is nothing to draw")
+    names = list(predictions[0]["probabilities"])
+    rows = [[each["probabilities"][name] for name in names] for each in predictions]
+    return names, np.asarray(rows, dtype=float)
+
+
+def probability_bars(
+    predictions: Sequence[Mapping],
+    labels: Sequence[int] | None = None,
+    title: str | None = None,
+    max_characters: int = 26,
+) -> CourseFigure:
+    """Show the probability of each label for each text, one full bar a text.
+
+    Args:
+        predictions: what `course_lib.training.predict` returns; used are "text" and
+            "probabilities" (by label name, in the order of the ids; they sum to 1).
+        labels: true label ids, one a text; printed behind the bars when given.
+        title: printed above.
+        max_characters: longer texts are shortened in the figure.
+
+    Raises:
+        ValueError: there are no predictions, or `labels` differ in number.
+    """
+    label_names, rows = _probability_rows(predictions)
+    texts = [_excerpt(each["text"], max_characters) for each in predictions]
+    if labels is not None and len(labels) != len(texts):
+        raise ValueError(f"{len(labels)} labels for {len(texts)} predictions")
+    two = len(label_names) == 2
+    palette = (NEGATIVE, POSITIVE) if two else COLORS
+    hatches = ("////", "") if two else ("", "////", "", "....", "", "\\\\\\\\")
+    with matplotlib.rc_context({**_style(), "hatch.linewidth": 0.6}):
+        figure = CourseFigure(figsize=(7.6, 0.95 + 0.42 * len(texts)))
+        axes = figure.subplots()
+        heights = np.arange(len(texts))
+        left = np.zeros(len(texts))
+        for column in range(len(label_names)):
+            color = palette[column % len(palette)]
+            hatch = hatches[column % len(hatches)]
+            style = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+            axes.barh(heights, rows[:, column], 0.62, left=left, **style)
+            for height, start, value in zip(heights, left, rows[:, column], strict=True):
+                if value >= 0.09:
+                    box = {"facecolor": color, "edgecolor": "none", "pad": 1.5}
+                    axes.text(
+                        start + value / 2,
+                        height,
+                        f"{value:.0%}" if value < 0.995 else f"{value:.1%}",
+                        ha="center",
+                        va="center_baseline",
+                        color="white",
+                        fontsize=9,
+                        bbox=box if hatch else None,
+                    )
+            left += rows[:, column]
+        axes.set(xlim=(0, 1), ylim=(len(texts) - 0.5, -0.5), xticks=[])
+        axes.set_yticks(heights, texts)
+        axes.tick_params(length=0, labelcolor=INK)
+        axes.spines[:].set_visible(False)
+        if labels is not None:
+            for height, label in zip(heights, labels, strict=True):
+                text = f"labelled {label_names[label]}"
+                color = palette[label % len(palette)]
+                _direct_label(axes, 1, height, text, color, annotation_clip=False)
+        ends = {"fontsize": 10, "va": "bottom", "transform": axes.get_xaxis_transform()}
+        if two:
+            axes.text(0, 1.02, label_names[0], color=NEGATIVE, ha="left", **ends)
+            axes.text(1, 1.02, label_names[1], color=POSITIVE, ha="right", **ends)
+        else:
+            figure.legend(
+                axes.containers, label_names, loc="outside upper center", ncols=len(label_names)
+            )
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        likely = rows.argmax(axis=1)
+        parts = (
+            f"{text}: {label_names[best]} {row[best]:.0%}"
+            for text, row, best in zip(texts, rows, likely, strict=True)
+        )
+        return _finish(figure, f"Probabilities. {'; '.join(parts)}.")
+
+
+def confident_mistakes(
+    predictions: Sequence[Mapping], labels: Sequence[int], count: int = 6, max_characters: int = 26
+) -> CourseFigure:
+    """Show the wrongly classified texts that the model was surest about, surest first.
+
+    Args:
+        predictions: what `course_lib.training.predict` returns.
+        labels: true label ids, one a prediction.
+        count: how many at most.
+        max_characters: longer texts are shortened in the figure.
+
+    Raises:
+        ValueError: the numbers differ, or nothing was classified wrongly.
+    """
+    _, rows = _probability_rows(predictions)
+    true = np.asarray(labels, dtype=int)
+    if true.shape != (len(predictions),):
+        raise ValueError(f"{true.size} labels for {len(predictions)} predictions")
+    wrong = np.flatnonzero(rows.argmax(axis=1) != true)
+    if wrong.size == 0:
+        raise ValueError("every text was classified right: there is no mistake to show")
+    chosen = wrong[np.argsort(-rows[wrong].max(axis=1), kind="stable")][:count]
+    return probability_bars(
+        [predictions[i] for i in chosen],
+        labels=true[chosen],
+        title=f"Surest of the {wrong.size:,} mistakes in {len(predictions):,} texts",
+        max_characters=max_characters,
+    )
