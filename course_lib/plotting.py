@@ -152,7 +152,7 @@ def length_histogram(
             axes.axvline(
                 max_seq_length + 0.5, color=COLORS[1], linewidth=1.6, linestyle="--", marker=""
             )
-            room = max_seq_length < 0.6 * end
+            room = max_seq_length < 0.7 * end
             _direct_label(
                 axes,
                 max_seq_length,
