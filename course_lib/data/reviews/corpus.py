@@ -51,7 +51,7 @@ _MASKS = (
     (
         re.compile(
             r"(?:https?://|www\.)[\x21-\x7e]+"
-            r"|(?:[\w-]+\.)*[\w-]*\.(?:com|cn|net|org)\b(?:\.cn\b)?(?:/[\x21-\x7e]*)?",
+            r"|(?:(?:[\w-]+\.)+(?:com|cn|net|org)\b|\.com(?=/))(?:/[\x21-\x7e]*)?",
             re.ASCII | re.IGNORECASE,
         ),
         URL,
@@ -59,10 +59,9 @@ _MASKS = (
     (re.compile(r"((?:qq|msn|群)\W{0,4})\d{5,}", re.IGNORECASE), rf"\1{NUMBER}"),
     (
         re.compile(
-            r"(?<!\d)(?:1[3-9]\d{7,9}(?!\d)\*{0,4}"  # mobile, also with its end starred out
+            r"(?<!\d)(?:1[3-9](?:\d{9}(?!\d)|\d{5,8}\*+)"  # mobile, also with its end starred out
             r"|0\d{2,3}[- ]?\d{7,8}(?!\d)"  # area code and number
-            r"|[48]00[- ]?\d{3}[- ]?\d{4}(?!\d)"  # service lines
-            r"|(?<=如家)\d{8}(?!\d))"
+            r"|[48]00[- ]?\d{3}[- ]?\d{4}(?!\d))"  # service lines
         ),
         PHONE,
     ),
@@ -71,9 +70,10 @@ _MASKS = (
     (re.compile(r"(?<!\d)(?!(\d)\1+(?!\d))\d{7,}"), NUMBER),
     (re.compile(r"((?:路|街|大道|巷|弄)\s*)\d+(?=\s*(?:号(?!线)|弄))"), rf"\1{NUMBER}"),
 )
+# A leading 1. or 2、 or (3) or 四， or A: but not the 15. of 15.4 inches.
 _ENUMERATOR = re.compile(
-    r"^\s*[(（\[]?\s*(?:\d{1,2}|[a-hA-H]|[一二三四五六七八九十]{1,2}|[①②③④⑤])\s*[)）\]]?\s*[.．、，,:：;；。)）-]+\s*"
-    r"|^\s*[(（]?\d{1,2}[)）]?\s+|^\s*\d(?=[\u4e00-\u9fff])(?!\d?[年月日天点号星个楼元次层间分小晚块人折岁])"
+    r"[(（]?(?:\d{1,2}|[A-Ha-h]|[一二三四五六七八九十]{1,2}|[①-⑤])"
+    r"(?:[)）]?[.．、，,:：;；。-]+(?!\d)|[)）]|(?<=\d)\s)\s*"
 )
 _NOT_WORD = re.compile(r"[\W_]+")
 _MASKED = re.compile("|".join(map(re.escape, (PHONE, MAIL, URL, NUMBER))))
@@ -100,7 +100,12 @@ def clean(line: str) -> str:
 
 def key(text: str) -> str:
     """What makes two cleaned texts the same: letters and digits, without case or a leading 1."""
-    return _NOT_WORD.sub("", _ENUMERATOR.sub("", text, count=1).lower())
+    return _NOT_WORD.sub("", _without_number(text).lower())
+
+
+def _without_number(text: str) -> str:
+    leading = _ENUMERATOR.match(text)
+    return text[leading.end() :] if leading else text
 
 
 def reason_to_drop(text: str) -> str | None:
@@ -112,7 +117,7 @@ def reason_to_drop(text: str) -> str | None:
     """
     if text.startswith("宾馆反馈"):
         return "reply"
-    content = _ENUMERATOR.sub("", _MASKED.sub("", text), count=1)
+    content = _without_number(_MASKED.sub("", text))
     units = len(_UNIT.findall(content))
     if units < 12 and content.rstrip().endswith((":", "：")):
         return "heading"
