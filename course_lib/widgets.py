@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping, Sequence
 
-import ipywidgets
-
 from course_lib.plotting import NEGATIVE, POSITIVE, CourseFigure, probability_bars
+
+import ipywidgets
 
 FALLBACK = "(Run this cell in JupyterLab to type a sentence of your own here.)"
 

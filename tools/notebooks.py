@@ -289,7 +289,7 @@ def _cell_metadata(cell: NotebookNode) -> NotebookNode:
 
 
 def generate(check: bool = False) -> list[Path]:
-    """Write notebooks/ from solutions/ and return the files that differed; `check` only compares."""
+    """Write notebooks/ from solutions/, return the files that differed; `check` only compares."""
     wanted = {}
     for path in chapters():
         edition = learner_edition(read(path), path.relative_to(ROOT))

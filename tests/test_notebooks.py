@@ -1,0 +1,445 @@
+"""The chapters, and the tool that makes the learner's editions of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import course_lib  # noqa: F401, before anything that may import paddle
+from course_lib.checks import attempted, solved
+from course_lib.runtime import InputError
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from tools import notebooks  # noqa: E402
+
+CHAPTERS = notebooks.chapters()
+chapters = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+CHINESE = re.compile(r"[\u3400-\u9fff]")
+SCRIPT = '''\
+# %% [markdown]
+# # A chapter
+
+# %%
+numbers = [3, 1, 2]
+
+# %% [markdown]
+# ### Exercise 1: the largest
+
+# %% answer="90-largest"
+largest = ...
+### BEGIN SOLUTION
+largest = max(numbers)
+### END SOLUTION
+
+# %% check="90-largest" points=2
+from course_lib.checks import attempted, solved
+
+if attempted("90-largest", largest):
+    assert largest != min(numbers), "That is the smallest."
+    assert largest == 3, "Look at all the numbers."
+    solved("90-largest")
+
+# %% answer="90-double"
+def double(number):
+    """Return twice the number."""
+    ### BEGIN SOLUTION
+    twice = 2 * number
+    return twice
+    ### END SOLUTION
+
+# %% check="90-double" points=1
+if attempted("90-double", double(2)):
+    assert double(3) == 6, "Twice 3 is 6."
+    solved("90-double")
+
+# %%
+# NBVAL_CHECK_OUTPUT
+print(len(numbers))
+'''
+
+
+# The chapters
+
+
+def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def output_texts(cell: nbformat.NotebookNode) -> list[str]:
+    """Everything in the outputs of a cell that a reader sees as text."""
+    texts = []
+    for output in cell.outputs:
+        data = output.get("data", {})
+        texts += [output.get("text", ""), *(v for k, v in data.items() if k.startswith("text/"))]
+        images = output.get("metadata", {}).values()
+        texts += [image["alt"] for image in images if isinstance(image, dict) and "alt" in image]
+    return texts
+
+
+def test_the_first_chapters_exist():
+    assert {"00_environment", "01_quick_start_sentiment"} <= {path.stem for path in CHAPTERS}
+
+
+@chapters
+def test_anatomy(path):
+    cells = notebooks.read(path).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
+    assert re.search(r"\bminutes?\b", cells[0].source), "the title says how long the chapter takes"
+    setup = next(cell.source for cell in cells if cell.cell_type == "code")
+    for name in ("import course_lib", "seed_everything(", "select_device(", "profile()"):
+        assert name in setup or name.replace("import ", "from ") in setup, f"no {name} in the setup"
+    assert 3 <= len(re.findall(r"^#+ Exercise \d", prose, re.MULTILINE)) <= 5
+    quiz = re.split(r"^#+ Quiz.*$", prose, flags=re.MULTILINE)
+    assert len(quiz) == 2, "one heading Quiz"
+    questions = re.split(r"^## ", quiz[1], flags=re.MULTILINE)[0]
+    assert questions.count("<details>") == questions.count("</details>") == 5
+    for heading in ("On your own data", "On a GPU", "Summary", "Glossary"):
+        assert re.search(rf"^#+ .*{heading}", prose, re.MULTILINE | re.IGNORECASE), heading
+
+
+@chapters
+def test_exercises_are_an_answer_and_its_check(path):
+    cells = notebooks.read(path).cells
+    chapter = path.stem[:2]
+    names = []
+    for cell, after in zip(cells, [*cells[1:], None], strict=True):
+        name = notebooks.name_of(cell, "answer")
+        if name:
+            names.append(name)
+            assert after is not None and notebooks.name_of(after, "check") == name
+            assert f'attempted("{name}"' in after.source and f'solved("{name}")' in after.source
+            assert after.metadata.nbgrader.locked and after.metadata.nbgrader.points >= 1
+    checks = [name for name in (notebooks.name_of(cell, "check") for cell in cells) if name]
+    assert names == checks and len(set(names)) == len(names)
+    assert 3 <= len(names) <= 5 and all(name.startswith(f"{chapter}-") for name in names)
+
+
+@chapters
+def test_saved_outputs_come_from_this_code_in_one_run(path):
+    notebook = notebooks.read(path)
+    counts = [cell.execution_count for cell in code_cells(notebook)]
+    assert counts == list(range(1, len(counts) + 1))
+    saved = notebook.metadata.get("course", {})
+    assert saved.get("code") == notebooks.code_digest(notebook), f"make execute: {path.name}"
+    assert saved.get("profile") == "cpu"
+    types = {output.output_type for cell in code_cells(notebook) for output in cell.outputs}
+    assert "error" not in types
+
+
+@chapters
+def test_outputs_name_no_machine_and_quote_little(path):
+    for number, cell in enumerate(notebooks.read(path).cells, 1):
+        for text in output_texts(cell) if cell.cell_type == "code" else []:
+            place = re.search(r"(?<![\w./:])/(home|root|tmp|usr|opt|var|mnt|work|Users)/\S*", text)
+            assert place is None, f"cell {number} prints {place}"
+            host = os.uname().nodename
+            assert len(host) < 4 or host not in text, f"cell {number} prints the host's name"
+            longest = max((len(CHINESE.findall(line)) for line in text.splitlines()), default=0)
+            assert longest <= 120, f"cell {number} quotes {longest} characters of a review"
+
+
+@chapters
+def test_every_picture_is_followed_by_its_description(path):
+    cells = notebooks.read(path).cells
+    pictures = 0
+    for number, cell in enumerate(cells, 1):
+        if cell.cell_type != "code":
+            continue
+        if any("image/png" in output.get("data", {}) for output in cell.outputs):
+            pictures += 1
+            after = cells[number] if number < len(cells) else None
+            described = after is not None and re.match(r"\*Figure: .{30,}", after.source, re.DOTALL)
+            assert described, f"cell {number} draws; the next one must begin with *Figure: ...*"
+    assert pictures >= 1
+
+
+@chapters
+def test_learners_edition_is_up_to_date(path):
+    changed = [each.name for each in notebooks.generate(check=True)]
+    assert path.name not in changed, "run: make notebooks"
+
+
+def test_no_learners_edition_without_a_source():
+    editions = {path.name for path in notebooks.LEARNERS.glob("*.ipynb")}
+    assert editions == {path.name for path in CHAPTERS}
+
+
+@pytest.mark.parametrize("directory", ["solutions", "notebooks"])
+def test_notebooks_pass_ruff(directory):
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", directory]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
+
+
+def wrong_answers(path: Path) -> dict[str, list[tuple[str, str]]]:
+    return runpy.run_path(str(ROOT / "tests" / "exercises" / f"{path.stem}.py"))["WRONG"]
+
+
+@lru_cache
+def exercise_results(path: Path) -> dict[str, dict]:
+    wrong = {name: [code for code, _ in answers] for name, answers in wrong_answers(path).items()}
+    return run_exercises(path, wrong)
+
+
+def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        given, target = Path(directory, "wrong.json"), Path(directory, "result.json")
+        given.write_text(json.dumps(wrong), encoding="utf-8")
+        variables = {"COURSE_PROFILE": "smoke", "COURSE_DEVICE": "cpu", "MPLBACKEND": "Agg"}
+        environment = {**os.environ, **variables, "IPYTHONDIR": directory}
+        environment.pop("NBGRADER_EXECUTION", None)
+        command = [sys.executable, str(ROOT / "tests" / "exercise_runner.py"), path, given, target]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, (result.stdout + result.stderr)[-2000:]
+        return json.loads(target.read_text(encoding="utf-8"))
+
+
+@chapters
+def test_every_exercise_tells_blank_wrong_and_right_apart(path):
+    wrong, results = wrong_answers(path), exercise_results(path)
+    assert set(wrong) == set(results)
+    for name, result in results.items():
+        assert result["blank"]["raised"] is None, (name, result["blank"])
+        assert f"{name}: not solved yet" in result["blank"]["text"]
+        assert result["graded"]["raised"] == "AssertionError", "a blank answer would earn points"
+        assert result["right"]["raised"] is None, (name, result["right"])
+        assert f"{name}: correct" in result["right"]["text"]
+        assert len(wrong[name]) >= 2, f"{name}: two typical wrong answers"
+        for (code, hint), outcome in zip(wrong[name], result["wrong"], strict=True):
+            assert (outcome["raised"], outcome["in"]) == ("AssertionError", "check"), (
+                name,
+                code,
+                outcome,
+            )
+            assert hint and hint in outcome["message"], (name, code, outcome["message"])
+
+
+# The tool
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A course of one chapter, 90_demo, in a directory of its own."""
+    for name, folder in (("SOLUTIONS", "solutions"), ("LEARNERS", "notebooks")):
+        (tmp_path / folder).mkdir()
+        monkeypatch.setattr(notebooks, name, tmp_path / folder)
+    monkeypatch.setattr(notebooks, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "demo.py").write_text(SCRIPT, encoding="utf-8")
+    notebooks.import_script(tmp_path / "demo.py", tmp_path / "solutions" / "90_demo.ipynb")
+    return tmp_path
+
+
+def test_import_and_export_lose_nothing(course):
+    source, again = course / "solutions" / "90_demo.ipynb", course / "again.ipynb"
+    notebooks.export_script(source, course / "back.py")
+    script = (course / "back.py").read_text(encoding="utf-8")
+    assert 'answer="90-largest"' in script and "points=2" in script and "nbgrader" not in script
+    notebooks.import_script(course / "back.py", again)
+    assert again.read_text(encoding="utf-8") == source.read_text(encoding="utf-8")
+
+
+def test_ids_survive_an_edit(course):
+    path = course / "solutions" / "90_demo.ipynb"
+    before = [cell.id for cell in notebooks.read(path).cells]
+    changed = SCRIPT.replace("[3, 1, 2]", "[3, 1]").replace("# %%\n# NB", "# %%\n1\n\n# %%\n# NB")
+    (course / "demo.py").write_text(changed, encoding="utf-8")
+    notebooks.import_script(course / "demo.py", path)
+    after = [cell.id for cell in notebooks.read(path).cells]
+    assert after[:-2] + after[-1:] == before and len(set(after)) == len(after)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('check="90-largest" points=2', 'check="90-largest"', "has no points"),
+        ('answer="90-largest"', 'answer="Largest"', "answer='Largest'"),
+    ],
+)
+def test_import_says_what_is_wrong_with_the_notation(course, old, new, problem):
+    (course / "demo.py").write_text(SCRIPT.replace(old, new), encoding="utf-8")
+    with pytest.raises(InputError, match=problem):
+        notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
+
+
+def test_generate_takes_out_answers_outputs_and_marks(course):
+    target = course / "notebooks" / "90_demo.ipynb"
+    assert notebooks.generate(check=True) == [target] and not target.exists()
+    assert notebooks.generate() == [target]
+    assert notebooks.generate() == notebooks.generate(check=True) == []
+    source, edition = (
+        notebooks.read(course / d / "90_demo.ipynb") for d in ("solutions", "notebooks")
+    )
+    assert [cell.id for cell in edition.cells] == [cell.id for cell in source.cells]
+    code = [cell.source for cell in code_cells(edition)]
+    assert code[1] == "largest = ...\n# your answer here"
+    assert code[3].endswith('number."""\n    # your answer here')
+    assert code[-1] == "print(len(numbers))"
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code_cells(edition))
+    assert code_cells(edition)[2].metadata.nbgrader.points == 2
+
+    edited = target.read_text(encoding="utf-8").replace("your answer here", "max(numbers)")
+    target.write_text(edited, encoding="utf-8")
+    (course / "notebooks" / "91_gone.ipynb").write_text("{}", encoding="utf-8")
+    assert {path.name for path in notebooks.generate(check=True)} == {target.name, "91_gone.ipynb"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("### END SOLUTION\n\n# %% check", "\n# %% check", "without its partner"),
+        ("numbers = [3, 1, 2]", "### BEGIN SOLUTION\n1\n### END SOLUTION", "1 solution blocks"),
+        ('    """Return twice the number."""\n', "", "not Python"),
+        ("### BEGIN SOLUTION\nlargest = max(numbers)\n### END SOLUTION", "", "0 solution blocks"),
+    ],
+)
+def test_generate_refuses_a_chapter_that_would_leak_or_break(course, old, new, problem):
+    assert SCRIPT.count(old) >= 1
+    (course / "demo.py").write_text(SCRIPT.replace(old, new, 1), encoding="utf-8")
+    notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
+    with pytest.raises(InputError, match=problem):
+        notebooks.generate()
+    assert list((course / "notebooks").iterdir()) == []
+
+
+def test_execute_saves_outputs_that_a_second_run_repeats(course):
+    path = course / "solutions" / "90_demo.ipynb"
+    assert notebooks.execute(path) is None
+    first = path.read_bytes()
+    notebook = notebooks.read(path)
+    assert [cell.execution_count for cell in code_cells(notebook)] == [1, 2, 3, 4, 5, 6]
+    assert "90-largest: correct" in code_cells(notebook)[2].outputs[0].text
+    assert notebook.metadata.course.code == notebooks.code_digest(notebook)
+    assert notebooks.execute(path) is None
+    assert path.read_bytes() == first
+
+    # What stands below a change was not computed by the code above it any more.
+    (course / "demo.py").write_text(SCRIPT.replace("= 2 * number", "= number + number"), "utf-8")
+    notebooks.import_script(course / "demo.py", path)
+    changed = notebooks.read(path)
+    assert [cell.execution_count for cell in code_cells(changed)] == [1, 2, 3, None, None, None]
+    assert changed.metadata.course.code != notebooks.code_digest(changed)
+
+
+def test_execute_leaves_the_file_alone_when_a_cell_fails(course, capsys):
+    path = course / "solutions" / "90_demo.ipynb"
+    (course / "demo.py").write_text(SCRIPT.replace("max(numbers)", "min(numbers)"), "utf-8")
+    notebooks.import_script(course / "demo.py", path)
+    before = path.read_bytes()
+    assert notebooks.main(["execute", "90"]) == 1
+    message = capsys.readouterr().err
+    assert "90_demo.ipynb, cell 5" in message and "That is the smallest." in message
+    assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
+
+
+def test_command_line_reports_bad_input_in_one_line(course, capsys):
+    for arguments in (["execute", "17"], ["html", "17"], ["import", "no.py", "no.ipynb"]):
+        assert notebooks.main(arguments) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_html_page_shows_outputs(course):
+    path = course / "solutions" / "90_demo.ipynb"
+    notebooks.html(path, course / "page.html")
+    assert "the largest" in (course / "page.html").read_text(encoding="utf-8")
+
+
+def test_runner_notices_a_check_that_accepts_anything(course):
+    lax = SCRIPT.replace('assert largest == 3, "Look at all the numbers."', "pass")
+    (course / "demo.py").write_text(lax, encoding="utf-8")
+    path = course / "solutions" / "90_demo.ipynb"
+    notebooks.import_script(course / "demo.py", path)
+    result = run_exercises(path, {"90-largest": ["largest = min(numbers)", "largest = 7"]})
+    smallest, seven = result["90-largest"]["wrong"]
+    assert (smallest["raised"], smallest["message"]) == ("AssertionError", "That is the smallest.")
+    assert seven["raised"] is None
+    assert result["90-double"]["right"]["raised"] is None
+
+
+def test_runner_notices_a_later_cell_that_needs_an_answer(course):
+    (course / "demo.py").write_text(SCRIPT + "\n# %%\nlargest + 1\n", encoding="utf-8")
+    path = course / "solutions" / "90_demo.ipynb"
+    notebooks.import_script(course / "demo.py", path)
+    with pytest.raises(AssertionError, match="answers left blank: TypeError"):
+        run_exercises(path, {})
+
+
+# What check cells call
+
+
+def test_attempted(capsys, monkeypatch):
+    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
+    assert attempted("90-x", 0, "", [])  # falsy is not blank
+    assert not attempted("90-x", 1, ...) and not attempted("90-x", None)
+    solved("90-x")
+    lines = capsys.readouterr().out.splitlines()
+    assert [re.sub(r"\033\[\d+m", "", line) for line in lines] == [
+        "90-x: not solved yet",
+        "90-x: not solved yet",
+        "90-x: correct",
+    ]
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    assert attempted("90-x", 1)
+    with pytest.raises(AssertionError, match="not solved yet"):
+        attempted("90-x", ...)
+
+
+# nbval
+
+
+def nbval(path: Path) -> subprocess.CompletedProcess:
+    """Run nbval as `make test` does."""
+    sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"
+    options = ["--nbval-lax", sanitize, "-q", "-p", "no:cacheprovider", "--rootdir", path.parent]
+    with notebooks.course_kernel() as environment:
+        command = [sys.executable, "-m", "pytest", *options, path]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("saved", "passes"),
+    [
+        (["2 epochs, 640 texts in 3.1 s at 1,234 tokens/s", "model at 0x7f00 in /home/me/x"], True),
+        (
+            ["2 epochs, 641 texts in 3.1 s at 1,234 tokens/s", "model at 0x7f00 in /home/me/x"],
+            False,
+        ),
+    ],
+)
+def test_nbval_forgives_times_and_places_but_no_counts(tmp_path, saved, passes):
+    code = (
+        "# NBVAL_CHECK_OUTPUT\n"
+        "print('2 epochs, 640 texts in 47 s at 99 tokens/s')\n"
+        "print('model at 0xdeadbeef00 in /srv/you/y')"
+    )
+    output = nbformat.v4.new_output("stream", name="stdout", text="\n".join(saved) + "\n")
+    cell = nbformat.v4.new_code_cell(code, execution_count=1, outputs=[output], id="a")
+    unmarked = nbformat.v4.new_output("stream", name="stdout", text="other\n")
+    loose = nbformat.v4.new_code_cell("print(1)", execution_count=2, outputs=[unmarked], id="b")
+    notebook = nbformat.v4.new_notebook(cells=[cell, loose], metadata=notebooks.METADATA)
+    nbformat.write(notebook, tmp_path / "demo.ipynb")
+    result = nbval(tmp_path / "demo.ipynb")
+    assert (result.returncode == 0) == passes, result.stdout
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_generated_notebooks_are_tracked_with_their_sources():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    files = set(listed.stdout.split())
+    assert {f"notebooks/{path.name}" for path in CHAPTERS} <= files
