@@ -1,0 +1,378 @@
+"""The command line: train, evaluate and predict on your own files without writing Python.
+
+Whatever the user gave that is not right ends in one line on standard error and exit status 2.
+Results go to standard output, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from course_lib.runtime import InputError, atomic_file
+
+MODEL_DIR = "model"
+CHECKPOINT_DIR = "checkpoints"
+LOG_DIR = "logs"
+TASK = "text_classification"
+SENTENCES = {
+    "房间很大，早餐也不错，下次还会住。": "big room, decent breakfast, will stay again",
+    "屏幕有亮点，打电话给客服也没人管。": "a dead pixel, and customer service does not care",
+    "故事很老套，看了一半就扔下了。": "a trite story, dropped it half way",
+    "文笔优美，读完让人感动。": "beautifully written, moving to the end",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return the exit status: 0 done, 1 broken, 2 wrong input."""
+    args = build_parser().parse_args(argv)
+    try:
+        return args.command(args) or 0
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone: no error, and nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m course_lib", description=__doc__.splitlines()[0]
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name, function, text, *parents):
+        made = commands.add_parser(
+            name, help=text, description=text, parents=list(parents), allow_abbrev=False
+        )
+        made.set_defaults(command=function)
+        return made
+
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--max_seq_length", type=whole(2), help="tokens; longer texts are cut")
+    shared.add_argument(
+        "--batch_size", type=whole(1), default=32, help="texts (default %(default)s)"
+    )
+    shared.add_argument(
+        "--device", help="default: COURSE_DEVICE, else the best usable one"
+    )
+    shared.add_argument(
+        "--columns", help="names of the columns of files that have no header, such as label,text"
+    )
+    shared.add_argument(
+        "--encoding", default="utf-8-sig", help="of the files (default %(default)s)"
+    )
+
+    train = command(
+        "train", run_train, "fine-tune a classifier on files with text and label", shared
+    )
+    train.add_argument("--train_file", required=True, help="TSV, CSV or JSONL with text and label")
+    train.add_argument("--dev_file", required=True, help="the same, to measure on after each epoch")
+    train.add_argument("--test_file", help="the same, measured once at the end")
+    train.add_argument("--output_dir", required=True, help="a new directory for everything written")
+    train.add_argument(
+        "--model_name_or_path",
+        help="a directory, a name on the hub such as ernie-3.0-medium-zh, or fresh; "
+        "default: COURSE_BACKBONE, else the backbone that ships with the course, else fresh",
+    )
+    train.add_argument(
+        "--learning_rate", type=positive, help="peak (default: what suits the model)"
+    )
+    train.add_argument("--epochs", type=whole(1), default=3, help="default %(default)s")
+    train.add_argument("--seed", type=whole(0), default=42, help="default %(default)s")
+    train.add_argument(
+        "--resume", action="store_true", help="go on from the last checkpoint in --output_dir"
+    )
+
+    evaluate = command(
+        "evaluate", run_evaluate, "measure a trained model on a labelled file", shared
+    )
+    evaluate.add_argument("--model_dir", required=True, help=f"the {MODEL_DIR}/ that train wrote")
+    evaluate.add_argument(
+        "--test_file", required=True, help="TSV, CSV or JSONL with text and label"
+    )
+
+    predict = command("predict", run_predict, "label texts; writes one JSON object a line", shared)
+    predict.add_argument("--model_dir", required=True, help=f"the {MODEL_DIR}/ that train wrote")
+    predict.add_argument(
+        "--input_file", default="-", help="TXT, TSV, CSV or JSONL; - (default) reads lines of text"
+    )
+    predict.add_argument("--output_file", default="-", help="JSONL; - (default) is standard output")
+
+    quick = command(
+        "quickstart", run_quickstart, "train on the course's reviews and show the result"
+    )
+    quick.add_argument("--output_dir", default="outputs/quickstart", help="default %(default)s")
+    quick.add_argument("--seed", type=whole(0), default=42, help="default %(default)s")
+
+    doctor = command("doctor", run_doctor, "check this machine and environment, and name each fix")
+    doctor.add_argument("--json", action="store_true", help="for machines")
+    return parser
+
+
+def whole(least: int):
+    def parse(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is too small; expected {least} or more")
+        return value
+
+    parse.__name__ = "whole number"
+    return parse
+
+
+def positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def run_train(args: argparse.Namespace) -> None:
+    from course_lib.data import read_examples
+
+    output_dir = Path(args.output_dir)
+    check_output_dir(output_dir, args.resume)
+    reading = {"columns": split_columns(args.columns), "encoding": args.encoding}
+    splits = {"train": read_examples(args.train_file, **reading)}
+    for name, path in (("dev", args.dev_file), ("test", args.test_file)):
+        if path is not None:
+            splits[name] = read_examples(path, label_list=splits["train"].label_list, **reading)
+    _, _, metrics = train(
+        splits,
+        output_dir,
+        model_name_or_path=args.model_name_or_path,
+        learning_rate=args.learning_rate,
+        epochs=args.epochs,
+        batch_size=args.batch_size,
+        max_seq_length=args.max_seq_length or 128,
+        seed=args.seed,
+        device=args.device,
+        resume=args.resume,
+    )
+    print(
+        f"now try: python -m course_lib predict --model_dir {output_dir / MODEL_DIR}",
+        file=sys.stderr,
+    )
+    print_json(metrics)
+
+
+def train(
+    splits: dict,
+    output_dir: Path,
+    *,
+    model_name_or_path: str | None = None,
+    learning_rate: float | None = None,
+    epochs: int = 3,
+    batch_size: int = 32,
+    max_seq_length: int = 128,
+    seed: int = 42,
+    device: str | None = None,
+    resume: bool = False,
+    max_steps: int | None = None,
+):
+    """Fine-tune on splits["train"] and save the model.
+
+    Args:
+        splits: MapDatasets "train", "dev" and perhaps "test", sharing one label_list.
+        output_dir: gets checkpoints/, logs/ (VisualDL), model/ and metrics.json.
+
+    Returns:
+        The model, its tokenizer and the figures for the command's JSON line.
+    """
+    started = time.perf_counter()
+    from course_lib.data import create_dataloader
+    from course_lib.models import load_backbone, save_model, suggested_learning_rate
+    from course_lib.runtime import seed_everything, select_device
+    from course_lib.training import evaluate, fit
+
+    device = select_device(device)
+    seed_everything(seed)
+    train_ds = splits["train"]
+    model, tokenizer = load_backbone(
+        model_name_or_path,
+        label_list=train_ds.label_list,
+        vocab_texts=[example["text"] for example in train_ds],
+    )
+    check_length(max_seq_length, model)
+    model.config.max_seq_length = max_seq_length  # so that predict cuts texts where training did
+    learning_rate = learning_rate or suggested_learning_rate(model)
+    print(
+        f"{len(train_ds)} examples, {len(train_ds.label_list)} labels, device {device}, "
+        f"seed {seed}, learning rate {learning_rate:g}",
+        file=sys.stderr,
+    )
+    loaders = {
+        name: create_dataloader(split, tokenizer, name, batch_size, max_seq_length, seed=seed)
+        for name, split in splits.items()
+    }
+    history = fit(
+        model,
+        loaders["train"],
+        loaders["dev"],
+        epochs=epochs,
+        learning_rate=learning_rate,
+        max_steps=max_steps,
+        seed=seed,
+        output_dir=output_dir / CHECKPOINT_DIR,
+        resume=resume,
+        log_dir=output_dir / LOG_DIR,
+    )
+    save_model(model, tokenizer, output_dir / MODEL_DIR)
+    metrics = {
+        "task": TASK,
+        "train_examples": len(train_ds),
+        "dev_accuracy": round(history["dev_accuracy"][-1], 4),
+    }
+    if "test" in loaders:
+        metrics["test_accuracy"] = round(evaluate(model, loaders["test"])["accuracy"], 4)
+    metrics |= {"seed": seed, "device": device, "seconds": round(time.perf_counter() - started, 1)}
+    with atomic_file(output_dir / "metrics.json") as file:
+        json.dump({**metrics, "history": history}, file, ensure_ascii=False, indent=1)
+    return model, tokenizer, metrics
+
+
+def run_evaluate(args: argparse.Namespace) -> None:
+    from course_lib.data import read_examples
+    from course_lib.training import confusion_matrix, predict
+
+    model, tokenizer, settings = load_trained(args)
+    names = model.config.id2label
+    labels = [names[index] for index in range(len(names))]
+    test_ds = read_examples(
+        args.test_file, labels, columns=split_columns(args.columns), encoding=args.encoding
+    )
+    results = predict(model, test_ds, tokenizer, **settings)
+    matrix = confusion_matrix(
+        [example["label"] for example in test_ds],
+        [labels.index(result["label"]) for result in results],
+        num_classes=len(labels),
+    )
+    print_json(
+        {
+            "task": TASK,
+            "test_examples": len(test_ds),
+            "test_accuracy": round(float(matrix.trace() / matrix.sum()), 4),
+            "labels": labels,
+            "confusion": matrix.tolist(),
+        }
+    )
+
+
+def run_predict(args: argparse.Namespace) -> None:
+    from course_lib.data import read_texts
+    from course_lib.training import predict
+
+    if args.input_file == "-" and sys.stdin.isatty():
+        print("type one text a line, then end with Ctrl-D", file=sys.stderr)
+    texts = read_texts(
+        sys.stdin if args.input_file == "-" else args.input_file,
+        columns=split_columns(args.columns),
+        encoding=args.encoding,
+    )
+    model, tokenizer, settings = load_trained(args)
+    results = predict(model, texts, tokenizer, **settings)
+    if args.output_file == "-":
+        for result in results:
+            print_json(result)
+    else:
+        with atomic_file(args.output_file) as file:
+            file.writelines(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
+
+
+def run_quickstart(args: argparse.Namespace) -> None:
+    from course_lib.data import load_reviews
+    from course_lib.runtime import profile
+    from course_lib.training import predict
+
+    output_dir = Path(args.output_dir)
+    sizes = profile()
+    print(sizes, file=sys.stderr)
+    splits = {
+        name: load_reviews(name, max_examples=count)
+        for name, count in (
+            ("train", sizes.train_examples),
+            ("dev", sizes.dev_examples),
+            ("test", sizes.test_examples),
+        )
+    }
+    shutil.rmtree(output_dir / LOG_DIR, ignore_errors=True)  # VisualDL would draw both runs as one
+    model, tokenizer, metrics = train(
+        splits,
+        output_dir,
+        epochs=sizes.epochs,
+        batch_size=sizes.batch_size,
+        max_seq_length=sizes.max_seq_length,
+        max_steps=sizes.max_steps,
+        seed=args.seed,
+    )
+    print("\nWhat it learned, on sentences that it has never seen:", file=sys.stderr)
+    for result in predict(model, SENTENCES, tokenizer):
+        gloss = SENTENCES[result["text"]]
+        print(
+            f"  {result['label']:<9}{result['probability']:.2f}  {result['text']}  ({gloss})",
+            file=sys.stderr,
+        )
+    print_json(metrics)
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    from course_lib.runtime import doctor
+
+    return doctor.main(["--json"] if args.json else [])
+
+
+def load_trained(args: argparse.Namespace):
+    """Load what `train` wrote; return the model, its tokenizer and the settings for `predict`."""
+    from course_lib.models import load_backbone
+    from course_lib.runtime import select_device
+
+    model_dir = Path(args.model_dir)
+    if not model_dir.is_dir():
+        raise InputError(model_dir, "is not a directory", f"the {MODEL_DIR}/ that train wrote")
+    select_device(args.device)
+    model, tokenizer = load_backbone(model_dir)
+    max_seq_length = args.max_seq_length or getattr(model.config, "max_seq_length", 128)
+    check_length(max_seq_length, model)
+    return model, tokenizer, {"batch_size": args.batch_size, "max_seq_length": max_seq_length}
+
+
+def check_length(max_seq_length: int, model) -> None:
+    most = model.config.max_position_embeddings
+    if max_seq_length > most:
+        raise InputError(
+            "--max_seq_length", f"is {max_seq_length}", f"at most {most} for this model"
+        )
+
+
+def check_output_dir(output_dir: Path, resume: bool) -> None:
+    """Refuse, before any work is done, a place where results cannot go or would replace others."""
+    if output_dir.is_dir() and any(output_dir.iterdir()) and not resume:
+        raise InputError(
+            output_dir,
+            "is not empty",
+            "a new directory, or --resume to go on with a training in it",
+        )
+    if resume and not output_dir.is_dir():
+        raise InputError(output_dir, "does not exist", "the --output_dir of an earlier train")
+    with atomic_file(output_dir / ".writable"):
+        pass
+    (output_dir / ".writable").unlink()
+
+
+def split_columns(columns: str | None) -> list[str] | None:
+    return None if columns is None else [name.strip() for name in columns.split(",")]
+
+
+def print_json(value: dict) -> None:
+    print(json.dumps(value, ensure_ascii=False), flush=True)
