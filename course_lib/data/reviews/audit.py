@@ -1,0 +1,38 @@
+"""The label audit: 200 reviews read and judged, and the share of wrong labels they give."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+from pathlib import Path
+
+from course_lib import runtime
+from course_lib.data.reviews.corpus import FILES, split_path
+
+DRAWN = 200
+JUDGEMENTS = ("agree", "wrong label", "cannot tell")
+
+
+def draw() -> list[str]:
+    """The ids of the 200 reviews that were judged: drawn from dev and test together, seed 42."""
+    splits = json.loads(split_path().read_text(encoding="utf-8"))["splits"]
+    ids = [f"{f}-{line:05d}" for s in ("dev", "test") for f in FILES for line in splits[s][f]]
+    return random.Random(42).sample(sorted(ids), DRAWN)
+
+
+def read_audit(path: Path | None = None) -> list[dict[str, str]]:
+    """The rows of data/reviews/audit.csv: id, judgement, reason."""
+    path = path or runtime.data_dir() / "reviews" / "audit.csv"
+    with open(path, encoding="utf-8", newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def wilson(count: int, total: int, z: float = 1.96) -> tuple[float, float]:
+    """The 95% Wilson score interval of a share."""
+    share = count / total
+    centre = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = z / (1 + z * z / total)
+    half *= math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    return centre - half, centre + half
