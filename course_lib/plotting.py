@@ -12,7 +12,9 @@ CJK (data/fonts, SIL Open Font License).
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from course_lib.runtime import InputError, data_dir
@@ -71,23 +73,29 @@ class CourseFigure(Figure):
     def _repr_png_(self) -> tuple[bytes, dict[str, object]]:
         buffer = io.BytesIO()
         # Without the version of matplotlib in it, the same figure gives the same bytes.
-        self.savefig(buffer, format="png", dpi=2 * self.dpi, metadata={"Software": None})
+        with _course_style():
+            self.savefig(buffer, format="png", dpi=2 * self.dpi, metadata={"Software": None})
         width, height = (round(inches * self.dpi) for inches in self.get_size_inches())
         return buffer.getvalue(), {"width": width, "height": height, "alt": self.alt}
 
 
-def _style() -> dict[str, object]:
+def use_course_style() -> None:
+    """Draw all further figures of this process, those of pyplot too, in the course's style."""
     path = Path(data_dir(), FONT_FILE)
     if all(Path(entry.fname) != path for entry in font_manager.fontManager.ttflist):
         if not path.is_file():
             raise InputError(path, "is missing", "the font that the course ships")
         font_manager.fontManager.addfont(path)
-    return _STYLE
+    matplotlib.rcdefaults()
+    matplotlib.rcParams.update(_STYLE)
 
 
-def use_course_style() -> None:
-    """Draw all further figures of this process, those of pyplot too, in the course's style."""
-    matplotlib.rcParams.update(_style())
+@contextmanager
+def _course_style(**settings: object) -> Iterator[None]:
+    with matplotlib.rc_context():
+        use_course_style()
+        matplotlib.rcParams.update(settings)
+        yield
 
 
 def _finish(figure: CourseFigure, alt: str) -> CourseFigure:
@@ -95,6 +103,21 @@ def _finish(figure: CourseFigure, alt: str) -> CourseFigure:
     # Ticks are created on drawing: draw now, while the course's style holds.
     figure.draw_without_rendering()
     return figure
+
+
+@lru_cache
+def _glyphs() -> frozenset[int]:
+    return frozenset(font_manager.get_font(Path(data_dir(), FONT_FILE)).get_charmap())
+
+
+def _drawable(text: str, characters: int | None = None) -> str:
+    """Put text on one line, shorten it, and show what the font lacks (emoji, say) as a box."""
+    flat = " ".join(str(text).split())
+    if characters is not None and len(flat) > characters:
+        flat = flat[: characters - 1] + "\u2026"
+    # matplotlib reads what stands between two dollar signs as a formula.
+    flat = flat.replace("$", "\uff04")
+    return "".join(char if ord(char) in _glyphs() else "\u25a1" for char in flat)
 
 
 def _direct_label(axes: Axes, x: float, y: float, text: str, color: str, **placement) -> None:
@@ -127,7 +150,7 @@ def length_histogram(
     # The last half per cent would squeeze everything else to the left: the axis ends before it.
     end = max(int(np.percentile(values, 99.5)), (max_seq_length or 0) * 5 // 4, 1)
     cut = None if max_seq_length is None else float((values > max_seq_length).mean())
-    with matplotlib.rc_context(_style()):
+    with _course_style():
         figure = CourseFigure(figsize=(7.2, 3.3))
         axes = figure.subplots()
         # Whole units a bar, and an edge exactly where the limit cuts.
@@ -218,7 +241,7 @@ def learning_curves(
     steps = np.arange(1, values.size + 1)
     smooth = _running_mean(values, max(1, values.size // 20))
     panels = 2 if len(dev_accuracy) else 1
-    with matplotlib.rc_context(_style()):
+    with _course_style():
         figure = CourseFigure(figsize=(4.4 * panels, 3.2))
         grid = figure.subplots(1, panels, squeeze=False)[0]
         left = grid[0]
@@ -283,10 +306,11 @@ def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]
     matrix, count = np.asarray(matrix), len(label_names)
     if matrix.shape != (count, count) or matrix.sum() == 0:
         raise ValueError(f"matrix {matrix.shape} of {matrix.sum()} texts for {count} label names")
+    label_names = [_drawable(name) for name in label_names]
     share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     accuracy = matrix.trace() / matrix.sum()
     side = max(3.4, 0.62 * count + 1.6)
-    with matplotlib.rc_context(_style()):
+    with _course_style():
         figure = CourseFigure(figsize=(side + 0.35, side))
         axes = figure.subplots()
         axes.imshow(share, cmap=_HEAT, vmin=0, vmax=1)
@@ -318,17 +342,12 @@ def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]
         return _finish(figure, f"Confusion matrix, accuracy {accuracy:.1%}. {'; '.join(rows)}.")
 
 
-def _excerpt(text: str, characters: int) -> str:
-    flat = " ".join(str(text).split())
-    return flat if len(flat) <= characters else flat[: characters - 1] + "\u2026"
-
-
 def _probability_rows(predictions: Sequence[Mapping]) -> tuple[list[str], np.ndarray]:
     if len(predictions) == 0:
         raise ValueError("no predictions: there is nothing to draw")
     names = list(predictions[0]["probabilities"])
     rows = [[each["probabilities"][name] for name in names] for each in predictions]
-    return names, np.asarray(rows, dtype=float)
+    return [_drawable(name) for name in names], np.asarray(rows, dtype=float)
 
 
 def probability_bars(
@@ -350,13 +369,13 @@ def probability_bars(
         ValueError: there are no predictions, or `labels` differ in number.
     """
     label_names, rows = _probability_rows(predictions)
-    texts = [_excerpt(each["text"], max_characters) for each in predictions]
+    texts = [_drawable(each["text"], max_characters) for each in predictions]
     if labels is not None and len(labels) != len(texts):
         raise ValueError(f"{len(labels)} labels for {len(texts)} predictions")
     two = len(label_names) == 2
     palette = (NEGATIVE, POSITIVE) if two else COLORS
     hatches = ("////", "") if two else ("", "////", "", "....", "", "\\\\\\\\")
-    with matplotlib.rc_context({**_style(), "hatch.linewidth": 0.6}):
+    with _course_style(**{"hatch.linewidth": 0.6}):
         figure = CourseFigure(figsize=(7.6, 0.95 + 0.42 * len(texts)))
         axes = figure.subplots()
         heights = np.arange(len(texts))

@@ -1,0 +1,96 @@
+"""A real nbgrader hands out and grades one chapter.
+
+nbgrader needs packages that clash with the course's, so it lives in an environment of its own:
+`.venv-nbgrader`, which `make test` builds, or the Python that COURSE_NBGRADER_PYTHON names. The
+kernel that it starts is the course's.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import course_lib  # noqa: F401, before anything that may import paddle
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from tools import notebooks  # noqa: E402
+
+PYTHON = os.environ.get("COURSE_NBGRADER_PYTHON") or str(ROOT / ".venv-nbgrader/bin/python")
+CHAPTERS = notebooks.chapters()[:1]
+SOLUTION = "the solution"
+
+pytestmark = [
+    pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"no nbgrader at {PYTHON}: make test"),
+    pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem),
+]
+
+
+def nbgrader(course: Path, *arguments: str) -> None:
+    variables = {
+        "COURSE_PROFILE": "smoke",
+        "COURSE_DEVICE": "cpu",
+        "JUPYTER_CONFIG_DIR": str(course),
+        "JUPYTER_DATA_DIR": str(course / "jupyter"),
+        # nbgrader calls alembic, which stands beside its Python, by its bare name.
+        "PATH": os.pathsep.join([str(Path(PYTHON).parent), os.environ["PATH"]]),
+    }
+    with notebooks.course_kernel(sys.executable, **variables) as environment:
+        command = [PYTHON, "-m", "nbgrader", *arguments]
+        result = subprocess.run(
+            command, cwd=course, env=environment, capture_output=True, text=True
+        )
+    assert result.returncode == 0, (result.stdout + result.stderr)[-3000:]
+
+
+def hand_in(course: Path, student: str, path: Path, answers: dict[str, str | None]) -> None:
+    """Hand the released chapter in with code in place of some blanks; None leaves one blank."""
+    handed = notebooks.read(course / "release" / "chapter" / path.name)
+    full = {cell.id: cell.source for cell in notebooks.read(path).cells}
+    for cell in handed.cells:
+        answer = answers.get(notebooks.name_of(cell, "answer"))
+        if answer == SOLUTION:
+            cell["source"] = full[cell.id]
+        elif answer is not None:
+            cell["source"] = notebooks.replace_answer(full[cell.id], answer)
+    notebooks.write(handed, course / "submitted" / student / "chapter" / path.name)
+
+
+def test_chapter_is_handed_out_and_graded(path, tmp_path):
+    (tmp_path / "source" / "chapter").mkdir(parents=True)
+    shutil.copy(path, tmp_path / "source" / "chapter")
+    shutil.copy(ROOT / "tools" / "nbgrader_config.py", tmp_path)
+    nbgrader(tmp_path, "generate_assignment", "chapter", "--create")
+
+    released = notebooks.read(tmp_path / "release" / "chapter" / path.name)
+    edition = notebooks.learner_edition(notebooks.read(path))
+    marks = ("# NBVAL_CHECK_OUTPUT\n", "")
+    assert [(cell.id, cell.source.replace(*marks)) for cell in released.cells] == [
+        (cell.id, cell.source) for cell in edition.cells
+    ]
+
+    points = {
+        notebooks.name_of(cell, "check"): cell.metadata.nbgrader.points
+        for cell in edition.cells
+        if notebooks.name_of(cell, "check")
+    }
+    wrong = runpy.run_path(str(ROOT / "tests" / "exercises" / f"{path.stem}.py"))["WRONG"]
+    first, second, *_blank = points
+    hand_in(tmp_path, "all", path, dict.fromkeys(points, SOLUTION))
+    mixed = {first: SOLUTION, second: wrong[second][0][0]}
+    hand_in(tmp_path, "mixed", path, mixed)
+    nbgrader(tmp_path, "autograde", "chapter", "--create")
+    nbgrader(tmp_path, "export")
+
+    with open(tmp_path / "grades.csv", encoding="utf-8", newline="") as handle:
+        rows = {row["student_id"]: row for row in csv.DictReader(handle)}
+    assert {float(row["max_score"]) for row in rows.values()} == {float(sum(points.values()))}
+    assert float(rows["all"]["score"]) == sum(points.values())
+    assert float(rows["mixed"]["score"]) == points[first]

