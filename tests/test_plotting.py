@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import re
+import shutil
 import subprocess
 import sys
 import unicodedata
@@ -20,6 +22,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
 TEXTS = [
     "房间很干净，服务态度也好",
     "电池只能用一个小时，太失望了" * 3,
@@ -218,3 +223,42 @@ def test_without_a_front_end_there_is_a_line_and_a_figure(demo, monkeypatch):
     assert options == {"raw": True} and "application/vnd.jupyter.widget-view+json" in bundle
     assert re.search("JupyterLab", bundle["text/plain"])
     assert figure is demo.figure and "很好" in figure.alt
+
+
+@pytest.mark.skipif(not BROWSER, reason="needs Chromium to look at a page")
+def test_saved_page_shows_the_figure_in_a_browser(demo, tmp_path, monkeypatch):
+    import IPython.display
+    import nbconvert
+    import nbformat
+
+    outputs = []
+
+    def keep(shown, raw: bool = False) -> None:
+        if raw:  # as a saved notebook has it: without the widget, whose kernel is gone
+            data, metadata = {"text/plain": shown["text/plain"]}, {}
+        else:
+            png, size = shown._repr_png_()
+            data, metadata = {"image/png": base64.b64encode(png).decode()}, {"image/png": size}
+        outputs.append(nbformat.v4.new_output("display_data", data=data, metadata=metadata))
+
+    monkeypatch.setattr(IPython.display, "display", keep)
+    demo._ipython_display_()
+    cell = nbformat.v4.new_code_cell("demo", execution_count=1, outputs=outputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        page, _ = nbconvert.HTMLExporter(template_name="basic").from_notebook_node(
+            nbformat.v4.new_notebook(cells=[cell])
+        )
+    assert "Run this cell in JupyterLab" in page and 'alt="Probabilities' in page
+    (tmp_path / "page.html").write_text(f"<!doctype html><body>{page}", encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    options += ["--hide-scrollbars", f"--user-data-dir={tmp_path / 'profile'}"]
+    options += ["--window-size=900,500", f"--screenshot={tmp_path / 'shot.png'}"]
+    address = (tmp_path / "page.html").as_uri()
+    subprocess.run([BROWSER, *options, address], check=True, capture_output=True, timeout=120)
+    pixels = np.asarray(Image.open(tmp_path / "shot.png").convert("RGB")).reshape(-1, 3)
+    for color in (plotting.POSITIVE, plotting.NEGATIVE):
+        wanted = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
+        share = (np.abs(pixels.astype(int) - wanted).max(axis=1) < 12).mean()
+        assert share > 0.01, f"{color} covers {share:.2%} of the page"
