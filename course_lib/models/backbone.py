@@ -12,6 +12,10 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from course_lib import runtime
+from course_lib.models.vocabulary import build_vocabulary
+from course_lib.runtime import InputError, atomic_directory
+
 import paddle
 from paddlenlp.transformers import (
     AutoModelForSequenceClassification,
@@ -22,21 +26,25 @@ from paddlenlp.transformers import (
 )
 from safetensors import SafetensorError, safe_open
 
-from course_lib import runtime
-from course_lib.models.vocabulary import build_vocabulary
-from course_lib.runtime import InputError, atomic_directory
-
 FRESH: dict[str, float | int] = {
-    "num_hidden_layers": 4,
-    "hidden_size": 312,
-    "num_attention_heads": 12,
-    "intermediate_size": 1248,
+    "num_hidden_layers": 2,
+    "hidden_size": 192,
+    "num_attention_heads": 4,
+    "intermediate_size": 384,
     "max_position_embeddings": 512,
     "type_vocab_size": 2,
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.1,
+    "suggested_learning_rate": 1e-3,
 }
-"""The small configuration of a model that starts from random weights."""
+"""The configuration of a model that starts from random weights.
+
+From scratch on some ten thousand reviews, four layers of 312 are no better than two of 192 and
+several times slower; reading 256 tokens instead of 128 gives more than any size does.
+"""
+
+FRESH_LEARNING_RATE = 1e-3
+"""Peak learning rate for `FRESH`: 5e-4 is as good with many steps, and worse with few."""
 
 HEAD_PREFIXES = ("classifier.",)
 WEIGHT_FILES = ("model.safetensors", "model_state.pdparams")
@@ -52,10 +60,10 @@ def load_backbone(
     """Load a sequence classifier and its tokenizer.
 
     Args:
-        name_or_path: a directory that `save_model` or `save_pretrained` wrote; a name of the hub such
-            as `"ernie-3.0-medium-zh"`; or `"fresh"`, the small configuration `FRESH` with random
-            weights. None means the variable `COURSE_BACKBONE` when it is set, else the backbone that
-            the course ships (`data/backbone`) when it is there, else `"fresh"`.
+        name_or_path: a directory that `save_model` or `save_pretrained` wrote; a name of the hub
+            such as `"ernie-3.0-medium-zh"`; or `"fresh"`, the small configuration `FRESH` with
+            random weights. None means the variable `COURSE_BACKBONE` when it is set, else the
+            backbone that the course ships (`data/backbone`) when it is there, else `"fresh"`.
         num_classes: how many classes. None means as many as `label_list`, else as many as the
             directory's head has, else 2.
         vocab_texts: training texts from which a fresh model's vocabulary is built.
@@ -71,7 +79,7 @@ def load_backbone(
         InputError: the directory lacks a file, a weight file is damaged or does not fit the
             configuration, or a hub name cannot be fetched.
 
-    Random weights come from paddle's generator: call `seed_everything` before for the same ones twice.
+    Random weights come from paddle's generator: call `seed_everything` before, for the same twice.
     """
     name = str(name_or_path or os.environ.get("COURSE_BACKBONE") or _default_name())
     if label_list is not None:
@@ -92,6 +100,16 @@ def load_backbone(
         model.config.label2id = {label: index for index, label in enumerate(label_list)}
     model.train()
     return model, tokenizer
+
+
+def suggested_learning_rate(model: paddle.nn.Layer) -> float:
+    """The peak learning rate to fine-tune a model with when nobody has measured a better one.
+
+    A model that knows one carries it in its configuration (`suggested_learning_rate` in
+    config.json): fresh ones and the backbone of the course do. For others it is 5e-5, usual for
+    ERNIE and BERT.
+    """
+    return getattr(model.config, "suggested_learning_rate", 5e-5)
 
 
 def save_model(
@@ -132,7 +150,7 @@ def _fresh(texts: Iterable[str] | None, num_classes: int, config: dict):
             "load_backbone", "a fresh model has no vocabulary", "vocab_texts, the training texts"
         )
     vocabulary = build_vocabulary(texts)
-    # saving a tokenizer copies the file it was built from, so the file lives as long as the tokenizer
+    # saving a tokenizer copies the file it was built from, so the file must live as long as it
     directory = tempfile.mkdtemp(prefix="vocabulary-")
     vocab_file = Path(directory) / "vocab.txt"
     vocab_file.write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
@@ -199,7 +217,7 @@ def _from_hub(name: str, num_classes: int, config: dict):
         raise InputError(
             name,
             "is no directory here and cannot be fetched from the hub (no network, or no such name)",
-            'an existing directory, "fresh", or a hub name with a network, then copied to a directory',
+            'a directory that exists, "fresh", or a name of the hub and a network',
         ) from error
     return model, tokenizer
 

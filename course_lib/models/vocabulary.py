@@ -17,10 +17,10 @@ def build_vocabulary(
     """Collect the tokens that `ErnieTokenizer` needs to spell `texts` character by character.
 
     The characters are counted as the tokenizer will see them: lower case and without accents when
-    `do_lower_case`. Special tokens come first, in ERNIE's order, so that `[PAD]` has id 0. Printable
-    ASCII and common Chinese punctuation are always in. A character that can stand inside a longer
-    word (a Latin letter, a digit, kana) also gets its `##` continuation piece, since WordPiece would
-    otherwise turn the whole word into `[UNK]`.
+    `do_lower_case`. Special tokens come first, in ERNIE's order, so that `[PAD]` has id 0.
+    Printable ASCII and common Chinese punctuation are always in. A character that can stand inside
+    a longer word (a Latin letter, a digit, kana) also gets its `##` continuation piece, since
+    WordPiece would otherwise turn the whole word into `[UNK]`.
 
     Args:
         texts: training texts only; a vocabulary built from test texts has seen the test.

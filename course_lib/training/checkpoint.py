@@ -10,12 +10,12 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.runtime import InputError, atomic_directory
+
 import numpy as np
 import paddle
 from paddle.base.layer_helper import LayerHelper
 from safetensors.numpy import load_file, save_file
-
-from course_lib.runtime import InputError, atomic_directory
 
 MANIFEST = "manifest.json"
 _NAME = re.compile(r"checkpoint-(\d{8})")
@@ -49,8 +49,8 @@ def model_arrays(model: paddle.nn.Layer) -> Arrays:
 def optimizer_arrays(optimizer: paddle.optimizer.Optimizer, model: paddle.nn.Layer) -> Arrays:
     """Copies of an optimizer's moments, as "structured name|accumulator".
 
-    `optimizer.state_dict()` uses generated names such as linear_7.w_0_moment1_0, which change as soon
-    as one more layer is built before the model; structured names do not.
+    `optimizer.state_dict()` uses generated names such as linear_7.w_0_moment1_0, which change as
+    soon as one more layer is built before the model; structured names do not.
     """
     names = {parameter.name: name for name, parameter in model.named_parameters()}
     return {

@@ -11,11 +11,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import numpy as np
-import paddle
-from paddlenlp.transformers import LinearDecayWithWarmup
-from tqdm.auto import tqdm
-
 from course_lib.data import LengthGroupedBatchSampler
 from course_lib.runtime import InputError
 from course_lib.training.checkpoint import (
@@ -30,6 +25,11 @@ from course_lib.training.checkpoint import (
     save_checkpoint,
 )
 from course_lib.training.prediction import evaluate, forward
+
+import numpy as np
+import paddle
+from paddlenlp.transformers import LinearDecayWithWarmup
+from tqdm.auto import tqdm
 
 
 class History(dict):
@@ -71,7 +71,7 @@ def create_optimizer(
 ) -> tuple[paddle.optimizer.AdamW, LinearDecayWithWarmup]:
     """AdamW whose learning rate rises during the warm-up and then falls to 0 in a straight line.
 
-    Biases and layer norms are not decayed: pulling them to zero shifts activations and gains nothing.
+    Biases and layer norms are not decayed: pulling them to zero gains nothing.
 
     Args:
         learning_rate: the peak.
@@ -120,8 +120,8 @@ def fit(
     """Train a classifier and evaluate it after each epoch.
 
     All randomness is a function of the seed and the number of the step (see `seed_step`), so a run
-    that was killed and resumed gives the same bits as one that was not, dropout included, as long as
-    the number of threads is the same.
+    that was killed and resumed gives the same bits as one that was not, dropout included, as long
+    as the number of threads is the same.
 
     Args:
         model: gives logits of shape [batch_size, num_classes].
@@ -134,8 +134,8 @@ def fit(
         monitor: "dev_accuracy" or "dev_loss".
         output_dir: where `checkpoint-STEP` directories go: one after each epoch, and after each
             `checkpoint_every` steps. The newest `keep_checkpoints` are kept.
-        resume: True goes on from the newest checkpoint in `output_dir` (from the start when there is
-            none); a path goes on from that one. Without it, a new run replaces old checkpoints.
+        resume: True goes on from the newest checkpoint in `output_dir` (from the start when there
+            is none); a path goes on from that one. Without it, a new run replaces old checkpoints.
         log_dir: where VisualDL scalars go.
         progress: show a bar.
 
@@ -219,9 +219,9 @@ def fit(
 def seed_step(seed: int, step: int) -> None:
     """Seed Python, NumPy and paddle for one step (costs about 20 microseconds).
 
-    A saved paddle random state holds only device, seed and offset, and dropout masks differ after it
-    is loaded again. Seeding from (seed, step) makes each step's masks depend on nothing before it, so
-    a run can be resumed anywhere.
+    A saved paddle random state holds only device, seed and offset, and dropout masks differ after
+    it is loaded again. Seeding from (seed, step) makes each step's masks depend on nothing before
+    it, so a run can be resumed anywhere.
     """
     digest = hashlib.blake2b(f"{seed}/{step}".encode(), digest_size=4).digest()
     number = int.from_bytes(digest, "little")
@@ -337,8 +337,8 @@ class _Run:
         for name, value in _describe_environment().items():
             if state["environment"].get(name) != value:
                 warnings.warn(
-                    f"{path} was made with {name} {state['environment'].get(name)}, now it is {value}: "
-                    "the run goes on, but its figures may differ in the last digits",
+                    f"{path} was made with {name} {state['environment'].get(name)}, now it is "
+                    f"{value}: the run goes on, but its figures may differ in the last digits",
                     stacklevel=3,
                 )
         self.model.set_state_dict(checkpoint.model)
@@ -372,6 +372,7 @@ def _describe_environment() -> dict[str, str]:
     return {
         "paddle": paddle.__version__,
         "threads": os.environ.get("OMP_NUM_THREADS", "1"),
+        "MKL_DEBUG_CPU_TYPE": os.environ.get("MKL_DEBUG_CPU_TYPE", "unset"),
         "device": paddle.get_device(),
     }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from course_lib.data import batchify_fn, convert_example
+from course_lib.runtime import InputError
+
 import numpy as np
 import paddle
 import paddle.nn.functional as F
-
-from course_lib.data import batchify_fn, convert_example
-from course_lib.runtime import InputError
 
 
 def forward(model: paddle.nn.Layer, batch) -> tuple[paddle.Tensor, paddle.Tensor]:
