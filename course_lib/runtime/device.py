@@ -21,7 +21,7 @@ from course_lib.runtime import machine
 from course_lib.runtime.errors import InputError
 
 OLDEST, NEWEST = (6, 1), (8, 9)  # 8.9 (Ada) runs the code for 8.6
-CUDA_DRIVER = 520  # the first Linux driver for CUDA 11.8; 450 and later do by minor compatibility
+DRIVER = "450.80"  # what NVIDIA demands for CUDA 11; 520 is the one that came with 11.8
 
 _PROBE = """
 import json, sys
@@ -117,7 +117,7 @@ def _explain(status: str, output: str, name: str, capability: tuple[int, int] | 
         return probe(
             "driver",
             f"the NVIDIA driver is too old for CUDA 11.8 on {card}",
-            f"install driver {CUDA_DRIVER} or later, {to_cpu}",
+            f"install driver {DRIVER} or later (520 or later is best), {to_cpu}",
         )
     library = re.search(
         r"lib(cudnn|cublas|cudart|cufft|curand|cusolver|cusparse|nccl|nvrtc)\w*\.so|"
@@ -157,7 +157,12 @@ def probe_gpu(index: int = 0, command: Sequence[str] | None = None, timeout: flo
     command = list(command) if command else [sys.executable, "-c", _PROBE, str(index)]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=timeout
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env=machine.child_environment(),
         )
         output, code = done.stdout + done.stderr, done.returncode
     except subprocess.TimeoutExpired as error:
@@ -176,7 +181,12 @@ def probe_gpu(index: int = 0, command: Sequence[str] | None = None, timeout: flo
         output += f"\nsignal {-code}"
     else:
         status = found.get("status", "error") if code == 0 else "error"
-    return _explain(status, output, found.get("name", ""), capability)
+    name = found.get("name", "")
+    if capability is None and status not in ("ok", "absent", "cpu_wheel"):
+        cards = machine.gpus()  # the probe ended before it could say what it ran on
+        if index < len(cards):
+            name, capability = cards[index].name, cards[index].capability
+    return _explain(status, output, name, capability)
 
 
 def _text(output: bytes | str | None) -> str:
@@ -218,7 +228,7 @@ def select_device(name: str | None = None) -> str:
     probe = _cached_probe(index)
     if probe.usable:
         return _use(f"gpu:{index}")
-    warnings.warn(f"{probe.problem}; {probe.fix}", stacklevel=2)
+    warnings.warn(f"computing on the CPU: {probe.problem}; {probe.fix}", stacklevel=2)
     return _use("cpu")
 
 

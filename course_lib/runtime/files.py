@@ -30,7 +30,7 @@ def atomic_file(path: str | os.PathLike, mode: str = "w", **open_options) -> Ite
         raise InputError(path, "is a directory", "the name of a file to write")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = open(temporary, mode, **open_options)
+        handle = open(temporary, mode, **open_options)  # noqa: SIM115, closed by the `with` below
     except OSError as error:
         raise InputError(
             path, f"cannot be written ({error.strerror})", "a writable place"

@@ -62,7 +62,7 @@ def _cgroup_directories(controller: str, root: Path = Path("/")) -> Iterator[Pat
     except OSError:
         return
     for line in lines:
-        _, controllers, inside = (line.split(":", 2) + ["", ""])[:3]
+        _, controllers, inside = [*line.split(":", 2), "", ""][:3]
         if controllers and controller not in controllers.split(","):
             continue
         mount = root / "sys/fs/cgroup" / (controller if controllers else "")
@@ -119,6 +119,16 @@ def usable_memory(root: Path = Path("/")) -> int | None:
             if value.isdigit():
                 limits.append(int(value))
     return min(limits, default=None)
+
+
+def child_environment() -> dict[str, str]:
+    """Return this process's environment for a child that imports course_lib.
+
+    The child finds it even where it is neither installed nor in the child's working directory.
+    """
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
 
 
 def uses_glibc() -> bool:

@@ -9,10 +9,14 @@ has set are never overridden.
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 from course_lib.runtime import imports, machine
 from course_lib.runtime.errors import InputError
@@ -27,6 +31,14 @@ MALLOPT = (
     ("M_MMAP_THRESHOLD", -3, "MALLOC_MMAP_THRESHOLD_", 32 << 20),
     ("M_TRIM_THRESHOLD", -1, "MALLOC_TRIM_THRESHOLD_", 1 << 30),
     ("M_TOP_PAD", -2, "MALLOC_TOP_PAD_", 64 << 20),
+)
+
+# The CUDA 11.8 libraries as NVIDIA's pip packages name them. Packages of CUDA 12, which another
+# framework may have put into the same directories, do not match.
+CUDA_LIBRARIES = re.compile(
+    r"lib(cublas|cublasLt|cusolver|cusparse)\.so\.11|lib(cufft|curand)\.so\.10|"
+    r"libcudnn\w*\.so\.8|libnvrtc\.so\.11\.2|libnvrtc-builtins\.so\.11\.8|"
+    r"libcupti\.so\.11\.8|libnccl\.so\.2"
 )
 
 _applied: dict[str, dict] = {}
@@ -98,11 +110,49 @@ def _malloc() -> str:
     return ", ".join(done + kept)
 
 
+def _cuda() -> str:
+    """Make the CUDA libraries that pip installed visible to paddlepaddle-gpu.
+
+    It opens them by names without a version (`libcublas.so`), which pip's packages do not have, and
+    looks only where LD_LIBRARY_PATH points and beside its own libraries. So links are put beside
+    those, once per environment; libraries found through LD_LIBRARY_PATH still come first.
+    """
+    paddle = importlib.util.find_spec("paddle")
+    if paddle is None or paddle.origin is None:
+        raise Skipped("paddle is not installed")
+    libs = Path(paddle.origin).parent / "libs"
+    found = [
+        path
+        for path in sorted(libs.parents[1].glob("nvidia/*/lib/lib*.so*"))
+        if CUDA_LIBRARIES.fullmatch(path.name)
+    ]
+    if not found:
+        raise Skipped("no CUDA 11.8 libraries from pip")
+    try:
+        importlib.metadata.distribution("paddlepaddle-gpu")
+    except importlib.metadata.PackageNotFoundError:
+        raise Skipped("the CPU build of paddle") from None
+    try:
+        for library in found:
+            for name in (library.name, library.name.partition(".so")[0] + ".so"):
+                link = libs / name
+                if link.is_symlink() and not link.exists():  # its package has been replaced
+                    link.unlink()
+                if not link.exists():
+                    link.symlink_to(os.path.relpath(library, libs))
+    except FileExistsError:
+        pass  # another process is at the same work
+    except OSError as error:
+        raise Skipped(f"cannot link the CUDA libraries into {libs} ({error.strerror})") from None
+    return f"{len(found)} CUDA libraries linked into {libs}"
+
+
 STEPS: dict[str, Callable[[], str]] = {
     "zlib": _zlib,
     "threads": _threads,
     "mkl": _mkl,
     "malloc": _malloc,
+    "cuda": _cuda,
 }
 
 
