@@ -1,0 +1,54 @@
+"""Every pytest run in this repository, nbval's included, is offline and says so if it is not."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import course_lib  # noqa: F401, before any test module imports paddle
+
+import pytest
+
+OFFLINE = Path(__file__).resolve().parent / "tests" / "offline"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ.update(
+        HF_HUB_OFFLINE="1",
+        HF_DATASETS_OFFLINE="1",
+        TRANSFORMERS_OFFLINE="1",
+        HF_HUB_DISABLE_TELEMETRY="1",
+        DO_NOT_TRACK="1",
+    )
+    # Kernels and scripts that a test starts read these two.
+    path = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = f"{OFFLINE}{os.pathsep}{path}" if path else str(OFFLINE)
+    handle, log = tempfile.mkstemp(prefix="course-network-", suffix=".jsonl")
+    os.close(handle)
+    os.environ["COURSE_NETWORK_LOG"] = log
+    config.network_log = Path(log)
+    if "sitecustomize" not in sys.modules or not hasattr(sys.modules["sitecustomize"], "guard"):
+        sys.path.insert(0, str(OFFLINE))
+        sys.modules.pop("sitecustomize", None)
+        import sitecustomize  # noqa: F401
+
+        sys.path.remove(str(OFFLINE))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.network_log.stat().st_size and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    attempts = config.network_log.read_text(encoding="utf-8")
+    if attempts:
+        terminalreporter.section("connections beyond this machine were refused", red=True)
+        terminalreporter.write_line(attempts)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.network_log.unlink(missing_ok=True)
