@@ -21,7 +21,8 @@ from course_lib.runtime import seed_everything, select_device
 import paddle, paddlenlp, paddleslim, visualdl
 from paddlenlp.transformers import ErnieConfig, ErnieForSequenceClassification, ErnieTokenizer
 here = Path(sys.argv[1])
-(here / "vocab.txt").write_text("\\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "很", "好"]))
+vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "很", "好"]
+(here / "vocab.txt").write_text("\\n".join(vocabulary))
 select_device(); seed_everything()
 tokenizer = ErnieTokenizer(vocab_file=str(here / "vocab.txt"))
 model = ErnieForSequenceClassification(ErnieConfig(

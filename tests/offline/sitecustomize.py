@@ -13,6 +13,7 @@ import socket
 import sys
 
 HERE = {None, "", "localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname()}
+LOOKUPS = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr")
 
 
 def is_local(host) -> bool:
@@ -41,12 +42,11 @@ def guard(event: str, args: tuple) -> None:
     if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
         address = args[1]
         # Unix sockets have a path and netlink sockets a pair of numbers for an address.
-        if isinstance(address, tuple) and address and isinstance(address[0], (str, bytes)):
-            if not is_local(address[0]):
-                refuse(event, address)
-    elif event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"):
-        if not is_local(args[0]):
-            refuse(event, args[0])
+        internet = isinstance(address, tuple) and address and isinstance(address[0], (str, bytes))
+        if internet and not is_local(address[0]):
+            refuse(event, address)
+    elif event in LOOKUPS and not is_local(args[0]):
+        refuse(event, args[0])
 
 
 sys.addaudithook(guard)

@@ -1,0 +1,115 @@
+# `make` or `make help` lists the targets. A target prepares what it needs, once.
+#
+#   make LOCK=gpu-cu118 env      which lock to install; found out when it is not given
+#   make PYTHON=/path/to/it env  which Python to build the environment from
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help env lab quickstart test lint doctor execute notebooks bench lock clean distclean
+
+ifdef DEVICE
+LOCK ?= $(if $(filter gpu,$(DEVICE)),gpu-cu118,cpu)
+endif
+ifndef LOCK
+# The GPU wheel holds code for compute capability 6.1 to 8.9 only: Pascal to Ada.
+LOCK := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | awk \
+	'$$1 >= 6.1 && $$1 <= 8.9 { fits = 1 } END { print fits ? "gpu-cu118" : "cpu" }')
+endif
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp-$(LOCK)
+PIP := -m pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --no-deps
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+env: $(STAMP) ## make .venv from the lock (LOCK=cpu or gpu-cu118)
+
+# The stamp is written last. An environment that was left half-made, or that holds the other lock's
+# paddle in the same directory, is made afresh.
+$(VENV)/.stamp-%: requirements/%.txt pyproject.toml
+	@if [ -e $(VENV)/.incomplete ] || ls $(VENV)/.stamp-* 2>/dev/null | grep -qv -- '-$*$$'; then \
+		rm -rf $(VENV); fi
+	@if [ ! -x $(BIN)/python ]; then \
+		python=$$(sh tools/find_python.sh "$(PYTHON)") && \
+		echo "making $(VENV) with $$python for $*: some minutes, once" && \
+		"$$python" -m venv --clear $(VENV); fi
+	@touch $(VENV)/.incomplete
+	@rm -f $(VENV)/.stamp-*
+	$(BIN)/python $(INSTALL) --require-hashes -r requirements/$*.txt
+	$(BIN)/python $(INSTALL) --no-build-isolation -e .
+	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 \
+		--display-name "Python 3 (PaddleNLP course)" >/dev/null
+	@rm $(VENV)/.incomplete
+	@touch $@
+
+lab: $(STAMP) ## JupyterLab with the learner's notebooks
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks
+
+quickstart: $(STAMP) ## train, evaluate and use a small sentiment model
+	$(BIN)/python -m course_lib quickstart
+
+doctor: $(STAMP) ## report on this machine and environment, and name each fix
+	$(BIN)/python -m course_lib doctor
+
+lint: $(STAMP) ## ruff: check and format, notebooks included
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# Every step runs, so that one call shows all that is wrong; pytest's own lines come last.
+test: $(STAMP) ## everything that CI runs
+	@failed=; \
+	step() { echo "== $$*"; env "$$@" || failed="$$failed\n  $$*"; }; \
+	nbval() { if ls "$$2"/*.ipynb >/dev/null 2>&1; then \
+		step COURSE_PROFILE=$$1 COURSE_DEVICE=cpu $(BIN)/python -m pytest -q \
+			--nbval --nbval-sanitize-with tests/nbval_sanitize.cfg "$$2"; \
+		else echo "== $$2 holds no notebooks yet"; fi; }; \
+	step $(BIN)/ruff check . ; \
+	step $(BIN)/ruff format --check . ; \
+	step $(BIN)/python tools/notebooks.py generate --check; \
+	nbval cpu solutions; \
+	nbval smoke notebooks; \
+	step $(BIN)/python -m pytest; \
+	if [ -n "$$failed" ]; then printf "failed:$$failed\n" >&2; exit 1; fi
+
+execute: $(STAMP) ## run solutions/ and save their outputs
+	$(BIN)/python tools/notebooks.py execute
+
+notebooks: $(STAMP) ## write notebooks/ from solutions/
+	$(BIN)/python tools/notebooks.py generate
+
+bench: $(STAMP) ## run benchmarks/; each prints one JSON line
+	@for script in benchmarks/*.py; do \
+		echo "== $$script" >&2; $(BIN)/python "$$script" || exit 1; done
+
+# uv resolves one lock for all Python versions and platforms; it lives in an environment of its own.
+lock: .venv-uv/.stamp ## resolve requirements/*.in anew, keeping versions that still fit
+	cd requirements && for name in cpu gpu-cu118 nbgrader; do \
+		overrides="--override overrides.txt"; \
+		if [ $$name = nbgrader ]; then overrides=; fi; \
+		../.venv-uv/bin/uv pip compile --quiet --universal --python-version 3.10 --no-header \
+			--generate-hashes $$overrides $$name.in -o $$name.txt || exit 1; done
+
+.venv-uv/.stamp: Makefile
+	python=$$(sh tools/find_python.sh "$(PYTHON)") && "$$python" -m venv --clear .venv-uv
+	.venv-uv/bin/python $(PIP) install "uv>=0.8"
+	@touch $@
+
+# For instructors and for the test that grades a chapter.
+.PHONY: nbgrader
+nbgrader: .venv-nbgrader/.stamp ## nbgrader in an environment of its own
+
+.venv-nbgrader/.stamp: requirements/nbgrader.txt
+	python=$$(sh tools/find_python.sh "$(PYTHON)") && "$$python" -m venv --clear .venv-nbgrader
+	.venv-nbgrader/bin/python $(INSTALL) --require-hashes -r requirements/nbgrader.txt
+	@touch $@
+
+clean: ## remove what runs have written; environments and saved outputs stay
+	rm -rf outputs runs build *.egg-info .pytest_cache .ruff_cache
+	find . -path './.venv*' -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) \
+		-type d -prune -exec rm -rf {} +
+
+distclean: clean ## clean, and remove the environments
+	rm -rf .venv .venv-uv .venv-nbgrader
