@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -63,9 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     shared.add_argument(
         "--batch_size", type=whole(1), default=32, help="texts (default %(default)s)"
     )
-    shared.add_argument(
-        "--device", help="default: COURSE_DEVICE, else the best usable one"
-    )
+    shared.add_argument("--device", help="default: COURSE_DEVICE, else the best usable one")
     shared.add_argument(
         "--columns", help="names of the columns of files that have no header, such as label,text"
     )
@@ -155,7 +154,7 @@ def run_train(args: argparse.Namespace) -> None:
         learning_rate=args.learning_rate,
         epochs=args.epochs,
         batch_size=args.batch_size,
-        max_seq_length=args.max_seq_length or 128,
+        max_seq_length=args.max_seq_length,
         seed=args.seed,
         device=args.device,
         resume=args.resume,
@@ -175,7 +174,7 @@ def train(
     learning_rate: float | None = None,
     epochs: int = 3,
     batch_size: int = 32,
-    max_seq_length: int = 128,
+    max_seq_length: int | None = None,
     seed: int = 42,
     device: str | None = None,
     resume: bool = False,
@@ -204,7 +203,7 @@ def train(
         label_list=train_ds.label_list,
         vocab_texts=[example["text"] for example in train_ds],
     )
-    check_length(max_seq_length, model)
+    max_seq_length = checked_length(max_seq_length, model)
     model.config.max_seq_length = max_seq_length  # so that predict cuts texts where training did
     learning_rate = learning_rate or suggested_learning_rate(model)
     print(
@@ -342,17 +341,19 @@ def load_trained(args: argparse.Namespace):
         raise InputError(model_dir, "is not a directory", f"the {MODEL_DIR}/ that train wrote")
     select_device(args.device)
     model, tokenizer = load_backbone(model_dir)
-    max_seq_length = args.max_seq_length or getattr(model.config, "max_seq_length", 128)
-    check_length(max_seq_length, model)
+    trained_with = getattr(model.config, "max_seq_length", None)
+    max_seq_length = checked_length(args.max_seq_length or trained_with, model)
     return model, tokenizer, {"batch_size": args.batch_size, "max_seq_length": max_seq_length}
 
 
-def check_length(max_seq_length: int, model) -> None:
+def checked_length(max_seq_length: int | None, model) -> int:
+    """The tokens to cut at: what was asked for, else 128, or fewer where the model takes fewer."""
     most = model.config.max_position_embeddings
+    if max_seq_length is None:
+        return min(128, most)
     if max_seq_length > most:
-        raise InputError(
-            "--max_seq_length", f"is {max_seq_length}", f"at most {most} for this model"
-        )
+        raise InputError("--max_seq_length", f"is {max_seq_length}", f"at most {most}, the model's")
+    return max_seq_length
 
 
 def check_output_dir(output_dir: Path, resume: bool) -> None:
@@ -365,9 +366,12 @@ def check_output_dir(output_dir: Path, resume: bool) -> None:
         )
     if resume and not output_dir.is_dir():
         raise InputError(output_dir, "does not exist", "the --output_dir of an earlier train")
-    with atomic_file(output_dir / ".writable"):
-        pass
-    (output_dir / ".writable").unlink()
+    existing = next(path for path in (output_dir, *output_dir.absolute().parents) if path.exists())
+    try:
+        tempfile.TemporaryFile(dir=existing).close()
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror})"
+        raise InputError(output_dir, problem, "a directory in a writable place") from None
 
 
 def split_columns(columns: str | None) -> list[str] | None:

@@ -202,7 +202,8 @@ def _parse(name: str, where: str) -> tuple[str, int]:
     match = re.fullmatch(r"(auto|cpu|(?:gpu|cuda)(?::(\d+))?)", name.strip().lower())
     if not match:
         raise InputError(where, f"is {name!r}", "cpu, gpu, gpu:N or auto")
-    return match.group(1)[:3].replace("cud", "gpu"), int(match.group(2) or 0)
+    kind = match.group(1).partition(":")[0]
+    return "gpu" if kind == "cuda" else kind, int(match.group(2) or 0)
 
 
 def select_device(name: str | None = None) -> str:

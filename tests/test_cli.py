@@ -1,0 +1,283 @@
+"""The command line on a user's own files: what works, and what is refused in one line."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import course_lib
+from course_lib import cli
+from course_lib.models import load_backbone, save_model
+from course_lib.runtime import seed_everything
+
+import pytest
+
+GOOD = ["房间很干净", "早餐丰富，服务好", "屏幕清晰", "故事感人"]
+BAD = ["房间太小", "早餐很差，服务慢", "屏幕有坏点", "故事老套"]
+ROWS = [(text, "好") for text in GOOD] + [(text, "差") for text in BAD]
+
+
+def write_tsv(path: Path, rows, header: str | None = "text\tlabel") -> Path:
+    lines = ([] if header is None else [header]) + ["\t".join(row) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> Path:
+    """A model of a few thousand weights, to start every training from."""
+    seed_everything(1)
+    sizes = {"num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 2}
+    model, tokenizer = load_backbone(
+        "fresh",
+        vocab_texts=GOOD * 3 + BAD * 3,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        suggested_learning_rate=1e-3,
+        **sizes,
+    )
+    return save_model(model, tokenizer, tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture
+def files(tmp_path) -> dict[str, Path]:
+    return {
+        "train": write_tsv(tmp_path / "train.tsv", ROWS * 4),
+        "dev": write_tsv(tmp_path / "dev.tsv", ROWS),
+        "out": tmp_path / "out",
+    }
+
+
+def train_arguments(files, tiny, *more: str) -> list[str]:
+    return [
+        "train",
+        *("--train_file", str(files["train"]), "--dev_file", str(files["dev"])),
+        *("--output_dir", str(files["out"]), "--model_name_or_path", str(tiny)),
+        *("--batch_size", "4", "--epochs", "2", "--device", "cpu", "--max_seq_length", "32"),
+        *more,
+    ]
+
+
+def last_json(text: str) -> dict:
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def refused(capsys, arguments: list[str]) -> str:
+    """Run a command that has to be refused; return its one line."""
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and "Traceback" not in err, err
+    assert "expected" in errors[0]
+    return errors[0]
+
+
+def test_train_evaluate_predict(files, tiny, capsys):
+    arguments = train_arguments(files, tiny, "--test_file", str(files["dev"]))
+    assert cli.main(arguments) == 0
+    figures = last_json(capsys.readouterr().out)
+    assert figures["train_examples"] == 32
+    assert 0 <= figures["dev_accuracy"] <= 1 and figures["test_accuracy"] == figures["dev_accuracy"]
+    assert {path.name for path in files["out"].iterdir()} == {
+        "checkpoints",
+        "logs",
+        "metrics.json",
+        "model",
+    }
+
+    model_dir = str(files["out"] / "model")
+    assert cli.main(["evaluate", "--model_dir", model_dir, "--test_file", str(files["dev"])]) == 0
+    scores = last_json(capsys.readouterr().out)
+    assert scores["labels"] == sorted(["好", "差"])
+    assert scores["test_accuracy"] == figures["dev_accuracy"]
+    assert sum(map(sum, scores["confusion"])) == len(ROWS)
+
+    output = files["out"].parent / "predictions.jsonl"
+    arguments = ["predict", "--model_dir", model_dir, "--input_file", str(files["dev"])]
+    assert cli.main([*arguments, "--output_file", str(output)]) == 0
+    results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [result["text"] for result in results] == [text for text, _ in ROWS]
+    right = sum(r["label"] == label for r, (_, label) in zip(results, ROWS, strict=True))
+    assert right / len(ROWS) == scores["test_accuracy"]
+    assert all(r["probability"] == max(r["probabilities"].values()) for r in results)
+
+
+def test_predict_reads_standard_input(files, tiny, capsys, monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO("房间很干净\n屏幕有坏点\n".encode()), encoding="ascii")
+    monkeypatch.setattr(sys, "stdin", stream)
+    assert cli.main(["predict", "--model_dir", str(tiny)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["房间很干净", "屏幕有坏点"]
+
+
+def test_the_same_seed_gives_the_same_figures(files, tiny, capsys):
+    histories = []
+    for name in ("first", "second"):
+        files["out"] = files["out"].with_name(name)
+        assert cli.main(train_arguments(files, tiny)) == 0
+        histories.append(json.loads((files["out"] / "metrics.json").read_text())["history"])
+    assert histories[0] == histories[1]
+
+
+def test_a_killed_training_resumes_to_the_same_figures(files, tiny, capsys):
+    files["train"] = write_tsv(files["train"], ROWS * 40)
+    assert cli.main(train_arguments(files, tiny, "--epochs", "3")) == 0
+    whole = json.loads((files["out"] / "metrics.json").read_text())["history"]
+
+    files["out"] = files["out"].with_name("killed")
+    arguments = train_arguments(files, tiny, "--epochs", "3")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "course_lib", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not list((files["out"] / "checkpoints").glob("checkpoint-*")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    assert cli.main([*arguments, "--resume"]) == 0
+    resumed = json.loads((files["out"] / "metrics.json").read_text())["history"]
+    assert resumed == whole
+
+
+BAD_FILES = {
+    "missing column": ("text\tlable\n好\t1\n", "label"),
+    "empty text": ("text\tlabel\n\t好\n好\t差\n", "line 2"),
+    "empty file": ("", "empty"),
+    "header only": ("text\tlabel\n", "no example"),
+    "label seen once": ("text\tlabel\n一\t好\n二\t好\n三\t差\n", "line 4"),
+    "too many fields": ("text\tlabel\n一\t好\n二\t好\t多\n", "line 3"),
+    "long line": ("text\tlabel\n一\t好\n" + "长" * 350_000 + "\t好\n", "line 3"),
+    "undecodable": ("text\tlabel\n一\t好\n".encode() + b"\xff\xfe\t\xff\n", "line 3"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_training_file_is_refused(case, files, tiny, capsys):
+    content, hint = BAD_FILES[case]
+    content = content if isinstance(content, bytes) else content.encode()
+    files["train"].write_bytes(content)
+    message = refused(capsys, train_arguments(files, tiny))
+    assert "train.tsv" in message and hint in message
+    assert files["train"].read_bytes() == content
+    assert not files["out"].exists()
+
+
+def test_an_unknown_label_in_dev_is_refused(files, tiny, capsys):
+    write_tsv(files["dev"], [*ROWS, ("还行", "中")])
+    message = refused(capsys, train_arguments(files, tiny))
+    assert "dev.tsv, line 10" in message and "中" in message
+    assert not files["out"].exists()
+
+
+def test_a_directory_is_no_training_file(files, tiny, capsys):
+    files["train"].unlink()
+    files["train"].mkdir()
+    assert "train.tsv" in refused(capsys, train_arguments(files, tiny))
+
+
+def test_an_output_directory_that_cannot_be_written_is_refused_first(files, tiny, capsys):
+    (files["out"].parent / "file").write_text("mine")
+    files["out"] = files["out"].parent / "file" / "out"
+    files["train"] = Path("is-not-even-read.tsv")
+    assert "cannot be written" in refused(capsys, train_arguments(files, tiny))
+
+
+def test_an_output_directory_with_something_in_it_is_left_alone(files, tiny, capsys):
+    files["out"].mkdir()
+    (files["out"] / "thesis.txt").write_text("mine")
+    assert "is not empty" in refused(capsys, train_arguments(files, tiny))
+    assert [path.name for path in files["out"].iterdir()] == ["thesis.txt"]
+
+
+def test_a_truncated_checkpoint_is_refused(files, tiny, capsys):
+    arguments = train_arguments(files, tiny)
+    assert cli.main(arguments) == 0
+    capsys.readouterr()
+    newest = sorted((files["out"] / "checkpoints").iterdir())[-1] / "model.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    model = (files["out"] / "model" / "model.safetensors").read_bytes()
+    message = refused(capsys, [*arguments, "--resume"])
+    assert "model.safetensors" in message and "damaged" in message
+    assert (files["out"] / "model" / "model.safetensors").read_bytes() == model
+
+
+def test_a_resume_with_other_settings_is_refused(files, tiny, capsys):
+    assert cli.main(train_arguments(files, tiny)) == 0
+    capsys.readouterr()
+    message = refused(capsys, train_arguments(files, tiny, "--seed", "7", "--resume"))
+    assert "seed" in message
+
+
+def test_a_resume_of_nothing_is_refused(files, tiny, capsys):
+    assert "does not exist" in refused(capsys, train_arguments(files, tiny, "--resume"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--model_dir", "no/such/model"),
+        ("--input_file", "no/such/file.txt"),
+        ("--output_file", "DIRECTORY"),
+        ("--max_seq_length", "65"),
+        ("--device", "abacus"),
+    ],
+)
+def test_a_bad_option_of_predict_is_refused(option, value, tiny, tmp_path, capsys):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("房间很干净\n", encoding="utf-8")
+    arguments = {"--model_dir": str(tiny), "--input_file": str(texts), option: value}
+    if value == "DIRECTORY":
+        arguments[option] = str(tmp_path)
+    refused(capsys, ["predict", *[part for pair in arguments.items() for part in pair]])
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many"])
+def test_a_bad_number_is_a_usage_error(value, files, tiny, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(train_arguments(files, tiny, "--batch_size", value))
+    assert stop.value.code == 2
+    assert "--batch_size" in capsys.readouterr().err
+
+
+def test_quickstart_prints_one_json_line(tmp_path):
+    environment = {**os.environ, "COURSE_PROFILE": "smoke", "COURSE_DEVICE": "cpu"}
+    command = [
+        sys.executable,
+        "-m",
+        "course_lib",
+        "quickstart",
+        "--output_dir",
+        str(tmp_path / "q"),
+    ]
+    figures = []
+    for _ in range(2):  # a second run replaces the first
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        figures.append(json.loads(done.stdout))  # exactly one line, and nothing else
+    for figure in figures:
+        assert {"task", "train_examples", "dev_accuracy", "test_accuracy"} < set(figure)
+        assert figure.pop("seconds") > 0
+    assert figures[0] == figures[1]
+
+
+def test_help_does_not_need_paddle():
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "course_lib", "train", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0 and "--train_file" in done.stdout
+    assert "paddle" not in {line.rsplit("|")[-1].strip() for line in done.stderr.splitlines()}
+    assert course_lib.__version__
