@@ -26,6 +26,8 @@ from paddlenlp.datasets import MapDataset
 MAX_TEXT = 100_000  # characters; a longer "text" is a file that was put together wrongly
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 
+_UNFIT = re.compile("[\0\ud800-\udfff]")
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _NUMBER = re.compile(r"-?\d+")
 
 
@@ -127,9 +129,9 @@ def read_bytes(path: str | os.PathLike) -> bytes:
         InputError: it does not exist, is a directory, is empty or may not be read.
     """
     path = Path(path)
-    if path.is_dir():
-        raise InputError(path, "is a directory", "a file")
     try:
+        if path.is_dir():
+            raise InputError(path, "is a directory", "a file")
         content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(path, "does not exist", "an existing file") from None
@@ -149,8 +151,8 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
     """
     try:
         name = codecs.lookup(encoding).name
-        b"".decode(encoding)  # "hex" and the like are codecs, but not of text
-    except LookupError:
+        " ".encode(encoding)  # "hex" and the like are codecs, but not of text
+    except (LookupError, UnicodeError):
         raise InputError("encoding", f"unknown ({encoding!r})", '"utf-8" or "gb18030"') from None
     utf16 = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     if utf16 and not name.startswith(("utf-16", "utf-32")):
@@ -162,16 +164,19 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        before = content[: error.start]
-        line = 1 + len(re.findall(rb"\r\n|\n|\r", before))
+        line = _line_of(content[: error.start].decode(encoding, "replace"))
         bad = content[error.start : error.start + 1].hex()
         raise InputError(
             where, f"byte 0x{bad} is not {encoding}", _other_encoding(content, name), line
         ) from None
     if "\0" in text:
-        line = 1 + len(re.findall(r"\r\n|\n|\r", text[: text.index("\0")]))
+        line = _line_of(text[: text.index("\0")])
         raise InputError(where, "holds a NUL character", "text without binary zeros", line)
     return text
+
+
+def _line_of(before: str) -> int:
+    return 1 + len(_LINE_END.findall(before))
 
 
 def _other_encoding(content: bytes, tried: str) -> str:
@@ -188,7 +193,7 @@ def _other_encoding(content: bytes, tried: str) -> str:
 
 def _lines(content: str) -> list[str]:
     # Not str.splitlines: U+2028, U+0085 or a form feed inside a text are no line ends.
-    lines = re.split(r"\r\n|\n|\r", content)
+    lines = _LINE_END.split(content)
     return lines[:-1] if lines[-1] == "" else lines
 
 
@@ -312,7 +317,7 @@ def _check_text(text: str, where: str | os.PathLike, line: int) -> str:
     if len(text) > MAX_TEXT:
         problem = f"a text of {len(text):,} characters"
         raise InputError(where, problem, f"at most {MAX_TEXT:,}", line)
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if _UNFIT.search(text):
         raise InputError(where, "a NUL or half a surrogate pair in the text", "plain text", line)
     return text
 

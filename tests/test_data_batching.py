@@ -1,0 +1,287 @@
+"""Conversion, batchify, the length-grouped sampler and the loader."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+
+import course_lib  # noqa: F401 - before paddle
+from course_lib.data import (
+    LengthGroupedBatchSampler,
+    batchify_fn,
+    convert_example,
+    create_dataloader,
+    dict_batchify_fn,
+)
+
+import numpy as np
+import paddle
+import pytest
+from paddlenlp.datasets import MapDataset
+from paddlenlp.transformers import ErnieTokenizer
+
+LETTERS = "好坏房间屏幕书内容很不干净吵的"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS]
+    path.write_text("\n".join(words), encoding="utf-8")
+    return ErnieTokenizer(str(path))
+
+
+def reviews(count, seed=0, longest=40):
+    rng = random.Random(seed)
+    rows = [
+        {"text": "".join(rng.choices(LETTERS, k=rng.randint(1, longest))), "label": index % 2}
+        for index in range(count)
+    ]
+    return MapDataset(rows, label_list=["negative", "positive"])
+
+
+def flat(batches):
+    return list(itertools.chain.from_iterable(batches))
+
+
+def padding(lengths, batches):
+    """Padded tokens of all batches for each real token."""
+    return sum(len(b) * max(lengths[i] for i in b) for b in batches) / sum(lengths)
+
+
+# --- convert and batchify ---------------------------------------------------------------------
+
+
+def test_convert_gives_ids_of_the_text_between_cls_and_sep(tokenizer):
+    ids, types, label = convert_example({"text": "好 坏", "label": 1}, tokenizer)
+    assert tokenizer.convert_ids_to_tokens(ids) == ["[CLS]", "好", "坏", "[SEP]"]
+    assert types == [0, 0, 0, 0]
+    assert label == 1 and label.dtype == np.int64
+
+
+def test_long_texts_are_cut_to_max_seq_length(tokenizer):
+    ids, types, _ = convert_example({"text": "好" * 500, "label": 0}, tokenizer, max_seq_length=16)
+    assert len(ids) == len(types) == 16
+    assert tokenizer.convert_ids_to_tokens(ids[-1:]) == ["[SEP]"]
+
+
+def test_test_examples_have_no_label(tokenizer):
+    fields = convert_example({"text": "好"}, tokenizer, is_test=True)
+    assert len(fields) == 2
+    assert [array.shape for array in batchify_fn(tokenizer, is_test=True)([fields])] == [(1, 3)] * 2
+
+
+def test_batchify_pads_with_the_tokenizers_id_and_keeps_the_labels(tokenizer):
+    rows = [{"text": "好", "label": 1}, {"text": "好坏好", "label": 0}]
+    ids, types, labels = batchify_fn(tokenizer)([convert_example(row, tokenizer) for row in rows])
+    assert ids.tolist()[0][3:] == [tokenizer.pad_token_id] * 2
+    assert ids.shape == types.shape == (2, 5)
+    assert labels.tolist() == [1, 0]
+    assert {array.dtype for array in (ids, types, labels)} == {np.dtype("int64")}
+
+
+@pytest.mark.parametrize("is_test", [False, True])
+def test_dict_and_tuple_batchify_agree(tokenizer, is_test):
+    rows = reviews(7).data
+    tuples = [convert_example(row, tokenizer, is_test=is_test) for row in rows]
+    dicts = [convert_example(row, tokenizer, is_test=is_test, return_dict=True) for row in rows]
+    one = batchify_fn(tokenizer, is_test)(tuples)
+    other = dict_batchify_fn(tokenizer, is_test)(dicts)
+    assert len(one) == len(other) == 3 - is_test
+    for left, right in zip(one, other, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+# --- the sampler ------------------------------------------------------------------------------
+
+SIZES = [(count, batch) for count in (1, 2, 31, 32, 33, 500, 3301) for batch in (1, 7, 32)]
+
+
+@pytest.mark.parametrize(("count", "batch_size"), SIZES)
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_every_index_comes_once_an_epoch(count, batch_size, shuffle, drop_last):
+    lengths = np.random.RandomState(count).randint(3, 128, count)
+    sampler = LengthGroupedBatchSampler(
+        lengths, batch_size, shuffle, drop_last=drop_last, pool_batches=5
+    )
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        batches = list(sampler)
+        indices = flat(batches)
+        kept = count - count % batch_size if drop_last else count
+        assert len(indices) == len(set(indices)) == kept
+        assert set(indices) <= set(range(count))
+        assert len(batches) == len(sampler)
+        sizes = sorted({len(batch) for batch in batches}, reverse=True)
+        assert sizes in ([], [batch_size], [batch_size, count % batch_size], [count % batch_size])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_batches_depend_on_seed_and_epoch_alone(seed):
+    lengths = np.random.RandomState(seed).randint(3, 128, 1000)
+    one = LengthGroupedBatchSampler(lengths, 16, seed=seed)
+    other = LengthGroupedBatchSampler(lengths, 16, seed=seed)
+    epochs = [one.batches(epoch) for epoch in range(4)]
+    np.random.seed(1)
+    random.seed(1)
+    other.set_epoch(2)
+    assert list(other) == epochs[2]
+    assert all(left != right for left, right in itertools.combinations(epochs, 2))
+    assert LengthGroupedBatchSampler(lengths, 16, seed=seed + 1).batches(0) != epochs[0]
+
+
+def test_a_whole_pass_moves_on_to_the_next_epoch_and_a_broken_one_does_not():
+    sampler = LengthGroupedBatchSampler(range(100), 8)
+    next(iter(sampler))
+    assert sampler.epoch == 0
+    assert [list(sampler), list(sampler)] == [sampler.batches(0), sampler.batches(1)]
+    assert sampler.epoch == 2
+
+
+@pytest.mark.parametrize("start", [0, 1, 20, 62, 63])
+def test_an_epoch_can_be_resumed_at_any_batch(start):
+    sampler = LengthGroupedBatchSampler(range(1000), 16)
+    whole = sampler.batches(3)
+    sampler.set_epoch(3, start_batch=start)
+    assert len(sampler) == 63
+    assert list(sampler) == whole[start:]
+    assert list(sampler) == sampler.batches(4)
+
+
+def test_grouping_saves_padding_and_the_loss_of_mixing_is_small():
+    # Lengths like those of the reviews: many short, a long tail. The label depends on them.
+    rng = np.random.RandomState(0)
+    lengths = np.minimum(rng.lognormal(3.8, 0.9, 6400).astype(int) + 3, 128)
+    labels = (rng.rand(6400) < 0.35 + 0.3 * (lengths > 50)).astype(int)
+    sampler = LengthGroupedBatchSampler(lengths, 32)
+    plain = LengthGroupedBatchSampler(np.zeros(6400, int), 32)
+    assert padding(lengths, sampler.batches()) < 1.1
+    assert padding(lengths, plain.batches()) > 1.6
+
+    correlations, spreads, plain_spreads, shared = [], [], [], []
+    before = pairs(sampler.batches(20))
+    for epoch in range(20):
+        batches = sampler.batches(epoch)
+        means = [lengths[batch].mean() for batch in batches]
+        correlations.append(np.corrcoef(range(len(batches)), means)[0, 1])
+        spreads.append(np.std([labels[batch].mean() for batch in batches]))
+        plain_spreads.append(np.std([labels[batch].mean() for batch in plain.batches(epoch)]))
+        together = pairs(batches)
+        shared.append(len(together & before) / len(before))
+        before = together
+    # A batch's place says nothing about its length: 200 batches give a standard error of 0.07.
+    assert abs(np.mean(correlations)) < 0.05
+    assert max(map(abs, correlations)) < 0.25
+    # Grouping widens the mix of labels from batch to batch, where they depend on the length.
+    assert np.mean(plain_spreads) < np.mean(spreads) < 2 * np.mean(plain_spreads)
+    # Partners change: of the pairs in one batch, few are together again in the next epoch.
+    assert np.mean(shared) < 0.15
+
+
+def pairs(batches):
+    return {pair for batch in batches for pair in itertools.combinations(sorted(batch), 2)}
+
+
+def test_label_mix_is_that_of_a_plain_shuffle_where_length_tells_nothing():
+    rng = np.random.RandomState(1)
+    lengths, labels = rng.randint(3, 128, 3200), rng.randint(0, 2, 3200)
+    sampler = LengthGroupedBatchSampler(lengths, 32)
+    shares = [labels[batch].mean() for epoch in range(10) for batch in sampler.batches(epoch)]
+    assert np.std(shares) == pytest.approx(0.5 / np.sqrt(32), rel=0.1)
+    assert np.mean(shares) == pytest.approx(labels.mean())
+
+
+def test_a_batch_holds_neighbours_in_length_of_its_pool():
+    lengths = np.random.RandomState(2).randint(3, 128, 320)
+    batches = LengthGroupedBatchSampler(lengths, 32, pool_batches=10).batches()
+    ranges = sorted((lengths[batch].min(), lengths[batch].max()) for batch in batches)
+    assert all(high <= low for (_, high), (low, _) in itertools.pairwise(ranges))
+
+
+def test_equal_lengths_give_a_plain_shuffle_or_the_order_of_the_data():
+    plain = LengthGroupedBatchSampler([0] * 100, 8, shuffle=False)
+    assert flat(plain) == list(range(100))
+    firsts = [LengthGroupedBatchSampler([0] * 100, 8, seed=s).batches()[0][0] for s in range(60)]
+    assert len(set(firsts)) > 25
+
+
+@pytest.mark.parametrize("count", [1, 5, 100])
+def test_results_go_back_into_the_order_of_the_data(count):
+    lengths = np.random.RandomState(count).randint(3, 50, count)
+    sampler = LengthGroupedBatchSampler(lengths, 8, shuffle=False)
+    assert (np.diff(lengths[sampler.order]) <= 0).all()
+    assert sampler.restore(sampler.order) == list(range(count))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: LengthGroupedBatchSampler([], 8),
+        lambda: LengthGroupedBatchSampler([1], 0),
+        lambda: LengthGroupedBatchSampler([1], 8, pool_batches=0),
+        lambda: LengthGroupedBatchSampler([1], 8).set_epoch(-1),
+        lambda: LengthGroupedBatchSampler([1], 8).set_epoch(0, start_batch=2),
+        lambda: LengthGroupedBatchSampler([1], 8).restore([1]),
+        lambda: LengthGroupedBatchSampler([1], 8, shuffle=False).restore([1, 2]),
+    ],
+)
+def test_wrong_arguments_are_told(call):
+    with pytest.raises(ValueError, match=r"expected|needs"):
+        call()
+
+
+# --- the loader -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["train", "dev", "test"])
+@pytest.mark.parametrize("group_by_length", [True, False])
+def test_loader_gives_every_example_and_leaves_the_dataset_alone(tokenizer, mode, group_by_length):
+    dataset = reviews(100)
+    before = copy.deepcopy(dataset.data)
+    loader = create_dataloader(dataset, tokenizer, mode, 16, group_by_length=group_by_length)
+    batches = list(loader)
+    assert len(batches) == len(loader) == 7
+    assert all(isinstance(field, paddle.Tensor) for batch in batches for field in batch)
+    assert dataset.data == before and dataset[0] == before[0]
+    assert loader.dataset is not dataset and loader.dataset.label_list == dataset.label_list
+
+    seen = [ids[ids != 0].tolist() for batch in batches for ids in batch[0].numpy()]
+    labels = flat(batch[2].tolist() for batch in batches)
+    texts = [convert_example(row, tokenizer) for row in before]
+    expected = [(ids, int(label)) for ids, _, label in texts]
+    assert sorted(zip(seen, labels, strict=True)) == sorted(expected)
+    if mode != "train":
+        restored = loader.batch_sampler.restore(list(zip(seen, labels, strict=True)))
+        assert restored == expected
+    if not group_by_length and mode != "train":
+        assert list(zip(seen, labels, strict=True)) == expected
+
+
+def test_loader_cuts_and_takes_unlabelled_texts(tokenizer):
+    dataset = MapDataset([{"text": "好" * 300}, {"text": "坏"}])
+    (batch,) = list(create_dataloader(dataset, tokenizer, "test", max_seq_length=20))
+    assert [field.shape for field in batch] == [[2, 20], [2, 20]]
+
+
+def test_loader_with_workers_gives_the_same(tokenizer):
+    one = create_dataloader(reviews(50), tokenizer, batch_size=8)
+    other = create_dataloader(reviews(50), tokenizer, batch_size=8, num_workers=2)
+    for left, right in zip(one, other, strict=True):
+        assert [x.tolist() for x in left] == [x.tolist() for x in right]
+
+
+def test_loader_resumes_in_the_middle_of_an_epoch(tokenizer):
+    loader = create_dataloader(reviews(100), tokenizer, batch_size=8)
+    loader.batch_sampler.set_epoch(5)
+    whole = [batch[0].tolist() for batch in loader]
+    loader.batch_sampler.set_epoch(5, start_batch=9)
+    assert [batch[0].tolist() for batch in loader] == whole[9:]
+
+
+def test_loader_refuses_what_it_cannot_load(tokenizer):
+    with pytest.raises(ValueError, match="mode is 'eval'; expected one of train, dev, test"):
+        create_dataloader(reviews(4), tokenizer, "eval")
+    with pytest.raises(ValueError, match="empty"):
+        create_dataloader(MapDataset([]), tokenizer)

@@ -1,0 +1,247 @@
+"""Readers of a user's own files: what they give, and the one line that bad input gets."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+
+import course_lib  # noqa: F401 - before paddle
+from course_lib.data import read_examples, read_texts
+from course_lib.data.readers import MAX_TEXT
+from course_lib.runtime import InputError
+
+import pytest
+
+ROWS = [
+    ("房间很干净，下次还住。", "1"),
+    ('他说"太吵"了', "0"),
+    ("屏幕不错", "1"),
+    ("没有驱动盘", "0"),
+]
+TSV = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS)
+JSONL = "".join(json.dumps({"text": t, "label": int(n)}) + "\n" for t, n in ROWS)
+
+
+def write(folder, name, content, encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    return path
+
+
+def pairs(dataset):
+    return [(row["text"], dataset.label_list[row["label"]]) for row in dataset.data]
+
+
+def csv_of(rows, end="\n"):
+    return (
+        "text,label"
+        + end
+        + "".join(f'"{t.replace(chr(34), chr(34) * 2)}",{n}{end}' for t, n in rows)
+    )
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".jsonl", ".TSV"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("last_line_ends", [True, False])
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "gb18030", "utf-16"])
+def test_every_format_line_end_and_encoding_gives_the_same(
+    tmp_path, suffix, end, last_line_ends, coding
+):
+    content = {".tsv": TSV, ".csv": csv_of(ROWS), ".jsonl": JSONL}[suffix.lower()]
+    content = content.replace("\n", end)
+    if not last_line_ends:
+        content = content.removesuffix(end)
+    path = write(tmp_path, "reviews" + suffix, content, coding)
+    asked = {} if coding.startswith("utf-8") else {"encoding": coding}
+    dataset = read_examples(path, **asked)
+    assert pairs(dataset) == ROWS
+    assert dataset.label_list == ["0", "1"]
+    assert read_texts(path, **asked) == [text for text, _ in ROWS]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_byte_order_mark_is_no_part_of_the_first_text(tmp_path, encoding):
+    path = write(tmp_path, "a.txt", "\ufeff好\n坏\n")
+    assert read_texts(path, encoding=encoding) == ["好", "坏"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_texts_come_back_unchanged(tmp_path, seed):
+    rng = random.Random(seed)
+    alphabet = "好坏 abc\"',;|\\#\u3000\u2028\x85\x0b😀。"
+    csv_alphabet = alphabet + "\t\n"
+    for name, letters in (("r.tsv", alphabet), ("r.csv", csv_alphabet), ("r.jsonl", csv_alphabet)):
+        rows = [
+            ("x" + "".join(rng.choices(letters, k=rng.randint(0, 30))), rng.choice("ab"))
+            for _ in range(rng.randint(1, 30))
+        ]
+        rows += [("x", "a"), ("x", "a"), ("y", "b"), ("y", "b")]
+        content = {
+            "r.tsv": "label\tid\ttext\n" + "".join(f"{n}\t7\t{t}\n" for t, n in rows),
+            "r.csv": csv_of(rows),
+            "r.jsonl": "".join(
+                json.dumps({"id": 1, "text": t, "label": n}) + "\n" for t, n in rows
+            ),
+        }[name]
+        assert pairs(read_examples(write(tmp_path, name, content))) == rows
+
+
+def test_columns_name_a_file_without_header(tmp_path):
+    path = write(tmp_path, "a.tsv", "p\t1\t好\nn\t2\t坏\np\t3\t好啊\nn\t4\t坏啊\n")
+    dataset = read_examples(path, columns=["label", "id", "text"])
+    assert pairs(dataset) == [("好", "p"), ("坏", "n"), ("好啊", "p"), ("坏啊", "n")]
+
+
+def test_labels_sort_as_numbers_or_as_text(tmp_path):
+    for labels, expected in (
+        (["10", "2", "-1"], ["-1", "2", "10"]),
+        (["10", "b", "2"], ["10", "2", "b"]),
+    ):
+        path = write(tmp_path, "a.tsv", "text\tlabel\n" + "".join(f"x\t{n}\n" for n in labels * 2))
+        assert read_examples(path).label_list == expected
+
+
+def test_a_given_label_list_keeps_its_order_and_may_name_unseen_labels(tmp_path):
+    path = write(tmp_path, "a.tsv", "text\tlabel\n好\tpos\n坏\tneg\n")
+    dataset = read_examples(path, label_list=["pos", "neutral", "neg"])
+    assert [row["label"] for row in dataset.data] == [0, 2]
+    assert dataset.label_list == ["pos", "neutral", "neg"]
+
+
+def test_labels_are_not_needed_to_predict(tmp_path):
+    dataset = read_examples(write(tmp_path, "a.csv", "text\n好\n"), require_label=False)
+    assert dataset.data == [{"text": "好"}]
+    assert dataset.label_list is None
+    assert read_texts(write(tmp_path, "a.jsonl", '{"text": "好"}\n')) == ["好"]
+    assert read_texts(write(tmp_path, "b.tsv", "7\t好\n"), columns=["id", "text"]) == ["好"]
+
+
+@pytest.mark.parametrize("stream", [io.BytesIO("好\r\n坏\r\n\r\n".encode()), io.StringIO("好\n坏")])
+def test_a_stream_is_one_text_a_line(stream):
+    assert read_texts(stream) == ["好", "坏"]
+
+
+def test_line_numbers_count_the_lines_inside_quoted_fields(tmp_path):
+    path = write(tmp_path, "a.csv", 'text,label\n"one\ntwo\nthree",a\n"four\nfive",\n')
+    with pytest.raises(InputError, match="line 5: empty label"):
+        read_examples(path)
+
+
+TWO = "text\tlabel\n好\ta\n坏\tb\n"
+# fmt: off
+BAD = [
+    ("missing column", "a.tsv", "text\tscore\n好\t1\n", r"line 1: no column 'label' in the header"),
+    ("no header", "a.tsv", "好\t1\n坏\t0\n",
+     r"line 1: no column 'text' in the header \('好', '1'\)"),
+    ("double column", "a.tsv", "text\ttext\tlabel\n好\t好\t1\n", r"line 1: the header repeats"),
+    ("empty text", "a.tsv", TWO + "\ta\n", r"line 4: empty text"),
+    ("white text", "a.tsv", TWO + " \u3000\ta\n", r"line 4: empty text"),
+    ("empty label", "a.tsv", TWO + "好\t \n", r"line 4: empty label"),
+    ("empty file", "a.tsv", b"", r"is empty; expected"),
+    ("mark only", "a.tsv", b"\xef\xbb\xbf", r"holds no line"),
+    ("header only", "a.tsv", "text\tlabel\n", r"holds no example"),
+    ("blank lines only", "a.csv", "\n\n", r"holds no line"),
+    ("seen once", "a.tsv", TWO + "好\ta\n", r"line 3: label 'b' is seen only here"),
+    ("one label", "a.tsv", "text\tlabel\n好\ta\n好\ta\n", r"only one label \('a'\)"),
+    ("too many fields", "a.tsv", TWO + "a\tb\tc\n", r"line 4: 3 fields; expected 2"),
+    ("too few fields", "a.tsv", TWO + "\n好\n", r"line 5: 1 field; expected 2"),
+    ("too many, csv", "a.csv", "text,label\n好,很好,1\n", r"line 2: 3 fields; expected 2"),
+    ("gb18030", "a.tsv", TWO.encode("gb18030"), r'line 2: byte 0xba .*encoding="gb18030"'),
+    ("no encoding", "a.tsv", TWO.encode() + b"\xff\xff\xff",
+     r"line 4: byte 0xff .*save the file as"),
+    ("utf-16", "a.tsv", TWO.encode("utf-16"), r"is UTF-16"),
+    ("nul", "a.tsv", TWO + "好\0\ta\n", r"line 4: holds a NUL"),
+    ("long line, tsv", "a.tsv", TWO + "好" * 2**20 + "\ta\n", r"line 4: a text of 1,048,576 char"),
+    ("long line, csv", "a.csv", "text,label\n" + "好" * 2**20 + ",a\n", r"line 2: .* far too long"),
+    ("long text, csv", "a.csv", "text,label\n" + "好" * (MAX_TEXT + 1) + ",a\n",
+     r"line 2: a text of"),
+    ("long line, jsonl", "a.jsonl", json.dumps({"text": "a" * 2**20, "label": 1}),
+     r"line 1: a text"),
+    ("open quote", "a.csv", 'text,label\n好,a\n"坏,b\n好,a\n',
+     r"line 3: .* quote that is never closed"),
+    ("stray quote", "a.csv", 'text,label\n"好"啊,a\n', r"line 2: not well-formed CSV"),
+    ("invalid JSON", "a.jsonl", JSONL + "{'text': 1}\n", r"line 5: not valid JSON .*column 2"),
+    ("two objects", "a.jsonl", '{"text": "a", "label": 1} {}\n', r"line 1: not valid JSON"),
+    ("JSON array", "a.jsonl", JSONL + "[]\n", r"line 5: JSON array, not an object"),
+    ("JSON deep", "a.jsonl", "[" * 10**5, r"line 1: JSON out of bounds"),
+    ("JSON long number", "a.jsonl", '{"text": ' + "9" * 5000 + "}", r"line 1: JSON out of bounds"),
+    ("text no string", "a.jsonl", '{"text": 5, "label": 1}\n', r"line 1: text is a JSON number"),
+    ("text null", "a.jsonl", '{"text": null, "label": 1}\n', r"line 1: text is a JSON null"),
+    ("label list", "a.jsonl", '{"text": "a", "label": [1]}\n', r"line 1: label is a JSON array"),
+    ("label boolean", "a.jsonl", '{"text": "a", "label": true}\n', r"line 1: label is a JSON bool"),
+    ("label float", "a.jsonl", '{"text": "a", "label": 0.5}\n', r"line 1: label is a JSON number"),
+    ("missing key", "a.jsonl", '{"text": "a"}\n', r"line 1: no key 'label' \(found 'text'\)"),
+    ("half a surrogate", "a.jsonl", '{"text": "a\\ud800", "label": 1}\n', r"line 1: .*surrogate"),
+    ("escaped nul", "a.jsonl", '{"text": "a\\u0000", "label": 1}\n', r"line 1: a NUL"),
+    ("suffix", "a.xlsx", TWO, r"unknown suffix '.xlsx'; expected one of .tsv, .csv, .jsonl"),
+    ("no suffix", "a", TWO, r"unknown suffix ''"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"), [bad[1:] for bad in BAD], ids=[bad[0] for bad in BAD]
+)
+def test_bad_files_get_one_line_that_names_file_and_line(tmp_path, name, content, message):
+    path = write(tmp_path, name, content)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=message) as caught:
+        read_examples(path)
+    told = str(caught.value)
+    assert told.startswith(str(path))
+    assert "; expected " in told and "\n" not in told and len(told) < len(str(path)) + 300
+    assert path.read_bytes() == before
+
+
+def test_unknown_label_names_its_line_and_the_known_ones(tmp_path):
+    path = write(tmp_path, "dev.tsv", TWO + "好\tc\n")
+    with pytest.raises(InputError, match=r"line 4: unknown label 'c'; expected one of 'a', 'b'"):
+        read_examples(path, label_list=["a", "b"])
+
+
+def test_what_is_no_file(tmp_path):
+    folder = tmp_path / "folder.tsv"
+    folder.mkdir()
+    with pytest.raises(InputError, match="is a directory; expected a file"):
+        read_examples(folder)
+    with pytest.raises(InputError, match="does not exist"):
+        read_texts(tmp_path / "missing.txt")
+    with pytest.raises(InputError, match=r"cannot be read|does not exist"):
+        read_examples(tmp_path / ("long" * 200 + ".tsv"))
+
+
+def test_options_that_do_not_fit(tmp_path):
+    path = write(tmp_path, "a.tsv", TWO + "好\ta\n坏\tb\n")
+    with pytest.raises(InputError, match="a header though columns were named"):
+        read_examples(path, columns=["text", "label"])
+    with pytest.raises(InputError, match="no column 'label' in columns"):
+        read_examples(path, columns=["text", "id"])
+    with pytest.raises(InputError, match="encoding: unknown"):
+        read_examples(path, encoding="klingon")
+    with pytest.raises(InputError, match="encoding: unknown"):
+        read_examples(path, encoding="hex")
+    with pytest.raises(InputError, match="repeats a label"):
+        read_examples(path, label_list=["a", "a"])
+    with pytest.raises(InputError, match="columns: given for a"):
+        read_examples(write(tmp_path, "a.jsonl", JSONL), columns=["text", "label"])
+    marked = write(tmp_path, "b.tsv", TWO, "utf-8-sig")
+    with pytest.raises(InputError, match='mark of UTF-8; expected encoding="utf-8"'):
+        read_examples(marked, encoding="gb18030")
+    with pytest.raises(InputError, match=r'byte .* is not ascii; .*encoding="utf-8" the file can'):
+        read_examples(path, encoding="ascii")
+
+
+@pytest.mark.parametrize("content", ["好\n\n坏\n", "好\n \n坏"])
+def test_an_empty_line_among_texts_is_refused(tmp_path, content):
+    with pytest.raises(InputError, match="line 2: empty text"):
+        read_texts(write(tmp_path, "a.txt", content))
+
+
+def test_no_text_at_all(tmp_path):
+    with pytest.raises(InputError, match="holds no text"):
+        read_texts(io.StringIO("\n\n"))
+    with pytest.raises(InputError, match="line 1: a text of 1,048,576 characters"):
+        read_texts(write(tmp_path, "a.txt", "a" * 2**20))
+    with pytest.raises(InputError, match=r"unknown suffix '\.md'"):
+        read_texts(tmp_path / "a.md")
