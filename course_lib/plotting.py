@@ -155,7 +155,7 @@ def length_histogram(
         axes = figure.subplots()
         # Whole units a bar, and an edge exactly where the limit cuts.
         width = -(-end // 60)
-        first = 0.5 if max_seq_length is None else (max_seq_length + 0.5) % width - width
+        first = -0.5 if max_seq_length is None else (max_seq_length + 0.5) % width - width
         edges = np.arange(first, end + width + 1, width)
         heights, _, bars = axes.hist(values, bins=edges, color=COLORS[0], alpha=0.85, linewidth=0)
         top = max(float(heights.max()), 1.0)
