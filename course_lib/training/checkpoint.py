@@ -84,16 +84,13 @@ def find_checkpoints(directory: str | os.PathLike) -> list[Path]:
     return sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name))
 
 
-def save_checkpoint(
-    directory: str | os.PathLike, step: int, checkpoint: Checkpoint, keep: int = 2
-) -> Path:
-    """Write `directory/checkpoint-STEP` whole or not at all, then drop all but the newest `keep`.
+def save_checkpoint(directory: str | os.PathLike, step: int, checkpoint: Checkpoint) -> Path:
+    """Write `directory/checkpoint-STEP` whole or not at all.
 
     Raises:
         InputError: the directory cannot be written.
     """
-    directory = Path(directory)
-    path = directory / f"checkpoint-{step:08d}"
+    path = Path(directory) / f"checkpoint-{step:08d}"
     with atomic_directory(path) as temporary:
         save_file(checkpoint.model, temporary / "model.safetensors")
         save_file(checkpoint.optimizer, temporary / "optimizer.safetensors")
@@ -107,8 +104,6 @@ def save_checkpoint(
         }
         text = json.dumps({"step": step, "files": files}, indent=1)
         (temporary / MANIFEST).write_text(text, encoding="utf-8")
-    for old in find_checkpoints(directory)[:-keep]:
-        remove_checkpoint(old)
     return path
 
 

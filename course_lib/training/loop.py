@@ -308,14 +308,13 @@ class _Run:
             "environment": _describe_environment(),
             "history": self.history,
         }
-        arrays = model_arrays(self.model), optimizer_arrays(self.optimizer, self.model)
-        save_checkpoint(
-            self.output_dir, self.step, Checkpoint(*arrays, state, self.best), self.keep
-        )
-        for path in self.stale:  # an older run's: only now is there something to replace them
-            if path.name != f"checkpoint-{self.step:08d}" and path.exists():
-                remove_checkpoint(path)
+        for path in self.stale:  # an older run's, which this run now replaces
+            remove_checkpoint(path)
         self.stale = []
+        arrays = model_arrays(self.model), optimizer_arrays(self.optimizer, self.model)
+        save_checkpoint(self.output_dir, self.step, Checkpoint(*arrays, state, self.best))
+        for path in find_checkpoints(self.output_dir)[: -self.keep]:
+            remove_checkpoint(path)
 
     def restore(self, path: Path | None) -> None:
         if path is None:

@@ -1,0 +1,279 @@
+"""Checkpoints: exact resumption, kills at any moment, damage and other settings in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import course_lib  # noqa: F401
+from course_lib.runtime import InputError
+from course_lib.training import find_checkpoints
+from course_lib.training.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    remove_checkpoint,
+    remove_leftovers,
+    save_checkpoint,
+    verify_checkpoint,
+)
+
+import numpy as np
+import paddle
+import pytest
+import training_runs as runs
+
+SCRIPT = Path(__file__).with_name("training_runs.py")
+ROOT = SCRIPT.parents[1]
+
+
+def start(result: Path, **settings) -> subprocess.Popen:
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(result), json.dumps(settings)],
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """A run of 24 steps with early stopping that kept all its checkpoints."""
+    directory = tmp_path_factory.mktemp("unbroken")
+    model, history = runs.train(
+        output_dir=directory, checkpoint_every=3, keep_checkpoints=99, early_stopping=2
+    )
+    return directory, runs.weights_digest(model), history
+
+
+def test_checkpoints_are_named_by_step_and_complete(unbroken):
+    directory, _, _ = unbroken
+    steps = [int(path.name.split("-")[1]) for path in find_checkpoints(directory)]
+    assert steps == [3, 6, 8, 9, 12, 15, 16, 18, 21, 24]
+    for path in find_checkpoints(directory):
+        verify_checkpoint(path)
+        assert not list(path.glob("*.pd*")) and not list(path.glob("*.pkl"))
+
+
+def test_saving_checkpoints_changes_nothing(unbroken):
+    _, digest, history = unbroken
+    model, plain = runs.train(early_stopping=2)
+    assert (runs.weights_digest(model), plain) == (digest, history)
+
+
+@pytest.mark.parametrize("step", [3, 8, 15, 24])
+def test_resuming_gives_the_bits_of_the_unbroken_run(unbroken, step):
+    directory, digest, history = unbroken
+    paddle.nn.Linear(3, 3)  # shifts every name that paddle generates from here on
+    model, resumed = runs.train(resume=directory / f"checkpoint-{step:08d}", early_stopping=2)
+    assert resumed == history
+    assert runs.weights_digest(model) == digest
+
+
+def test_resuming_without_a_checkpoint_starts_at_the_beginning(tmp_path, unbroken):
+    _, _, history = unbroken
+    _, started = runs.train(output_dir=tmp_path / "new", resume=True, early_stopping=2)
+    assert started == history
+
+
+def test_a_plain_sampler_resumes_exactly_too(tmp_path):
+    from course_lib.training import fit
+
+    def train(**settings):
+        model, tokenizer = runs.model_and_tokenizer()
+        loader, _ = runs.loaders(tokenizer)
+        sampler = paddle.io.BatchSampler(loader.dataset, batch_size=8, shuffle=True)
+        plain = paddle.io.DataLoader(
+            loader.dataset, batch_sampler=sampler, collate_fn=loader.collate_fn
+        )
+        history = fit(model, plain, epochs=2, learning_rate=1e-3, progress=False, **settings)
+        return runs.weights_digest(model), history
+
+    whole = train(output_dir=tmp_path, checkpoint_every=3, keep_checkpoints=99)
+    assert train(resume=tmp_path / "checkpoint-00000012") == whole
+
+
+def test_only_the_newest_are_kept_and_a_new_run_replaces_the_old(tmp_path):
+    runs.train(output_dir=tmp_path, keep_checkpoints=2)
+    assert [path.name[-2:] for path in find_checkpoints(tmp_path)] == ["16", "24"]
+    runs.train(output_dir=tmp_path, keep_checkpoints=2, epochs=1, seed=7)
+    assert [path.name[-2:] for path in find_checkpoints(tmp_path)] == ["08"]
+
+
+def test_a_run_killed_with_sigkill_gives_the_bits_of_another_process(tmp_path):
+    settings = {"epochs": 10, "early_stopping": 9}
+    model, history = runs.train(**settings)
+    expected = {"weights": runs.weights_digest(model), "history": history}
+
+    checkpoints, result = tmp_path / "run", tmp_path / "broken.json"
+    settings |= {"output_dir": str(checkpoints), "resume": True, "checkpoint_every": 1}
+    random = np.random.RandomState(0)
+    kills = 0
+    for _ in range(2):
+        known = find_checkpoints(checkpoints)
+        process = start(result, **settings)
+        deadline = time.monotonic() + 120
+        while find_checkpoints(checkpoints) == known and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        time.sleep(random.uniform(0, 0.2))  # somewhere within a step or the writing after it
+        process.kill()
+        kills += process.wait() == -signal.SIGKILL
+        process.stderr.close()
+        for path in find_checkpoints(checkpoints):
+            verify_checkpoint(path)
+        assert find_checkpoints(checkpoints)
+    assert kills > 0
+    process = start(result, **settings)
+    assert process.wait(timeout=120) == 0, process.stderr.read()
+    assert json.loads(result.read_text()) == expected
+    assert not [path for path in checkpoints.iterdir() if path.name.startswith(".")]
+
+
+def arrays(step: int) -> Checkpoint:
+    weights = {"w": np.full((4, 4), step, "float32")}
+    return Checkpoint(weights, {"w|moment1": weights["w"]}, {"step": step}, best=weights)
+
+
+def test_a_kill_before_any_file_operation_leaves_a_complete_checkpoint(tmp_path, monkeypatch):
+    """Kills the writer before its 1st, 2nd, ... file operation, until it gets through."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # slow, and a kill is no power failure
+    for number in range(1, 500):
+        directory = tmp_path / str(number)
+        for step in (1, 2):
+            save_checkpoint(directory, step, arrays(step))
+        child = os.fork()
+        if child == 0:
+            count = 0
+
+            def hook(event: str, _args) -> None:
+                nonlocal count
+                if event == "open" or event.startswith(("os.", "shutil.")):
+                    count += 1
+                    if count == number:  # noqa: B023
+                        os.kill(os.getpid(), signal.SIGKILL)
+
+            sys.addaudithook(hook)
+            try:
+                save_checkpoint(directory, 2, arrays(2))  # replaces one
+                save_checkpoint(directory, 3, arrays(3))
+                remove_checkpoint(directory / "checkpoint-00000001")
+                os._exit(0)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        remove_leftovers(directory)
+        remaining = find_checkpoints(directory)
+        for path in remaining:
+            verify_checkpoint(path)
+        assert load_checkpoint(remaining[-1]).state["step"] >= 2
+        assert {path.name for path in directory.iterdir()} == {path.name for path in remaining}
+        if not os.WIFSIGNALED(status):
+            assert os.waitstatus_to_exitcode(status) == 0
+            break
+    assert number > 20, "the hook saw hardly any file operation"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "problem"),
+    [
+        ("model.safetensors", lambda data: data[: len(data) // 2], "bytes instead of"),
+        ("optimizer.safetensors", lambda data: data[:-1] + bytes([data[-1] ^ 1]), "SHA-256"),
+        ("state.json", lambda data: b"", "bytes instead of"),
+        ("manifest.json", lambda data: data[: len(data) // 2], "missing or damaged"),
+        ("best.safetensors", None, "is missing"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_by_name(tmp_path, unbroken, name, change, problem):
+    for path in find_checkpoints(unbroken[0])[-2:]:
+        shutil.copytree(path, tmp_path / path.name)
+    older, newest = find_checkpoints(tmp_path)
+    file = newest / name
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(InputError) as error:
+        runs.train(output_dir=tmp_path, resume=True, early_stopping=2)
+    message = str(error.value)
+    assert str(file) in message and problem in message and str(older) in message
+    assert "\n" not in message
+
+    shutil.rmtree(older)
+    with pytest.raises(InputError, match="none is left"):
+        runs.train(output_dir=tmp_path, resume=True, early_stopping=2)
+    assert newest.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"learning_rate": 1e-3}, "learning_rate"),
+        ({"batch_size": 4}, "total_steps"),
+        ({"train_size": 59}, "train_examples"),
+        ({"epochs": 4}, "epochs"),
+        ({"config": {"num_hidden_layers": 1}}, "model"),
+        ({"weight_decay": 0.1}, "weight_decay"),
+    ],
+)
+def test_other_settings_are_refused_in_words(unbroken, settings, name):
+    directory, _, _ = unbroken
+    with pytest.raises(InputError, match=f"was made with {name} .*, this run has .*same settings"):
+        runs.train(**{"output_dir": directory, "resume": True, "early_stopping": 2, **settings})
+
+
+def test_resume_needs_somewhere_to_look(tmp_path):
+    with pytest.raises(InputError, match="output_dir"):
+        runs.train(resume=True)
+    with pytest.raises(InputError, match="does not exist"):
+        runs.train(resume=tmp_path / "checkpoint-00000001")
+
+
+def test_an_output_directory_that_cannot_be_written(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(InputError, match="file"):
+        runs.train(output_dir=file, epochs=1)
+    assert file.read_text() == "mine"
+
+
+def test_another_number_of_threads_is_warned_about(tmp_path, unbroken, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "77")
+    with pytest.warns(UserWarning, match="threads .* 77"):
+        runs.train(resume=find_checkpoints(unbroken[0])[-1], early_stopping=2)
+
+
+def test_upstream_a_pickled_random_state_still_loses_its_place():
+    """Why the loop seeds every step. When this fails, paddle can save its random state."""
+    dropout, ones = paddle.nn.Dropout(0.5), paddle.ones([64])
+    paddle.seed(0)
+    dropout(ones)
+    state = pickle.dumps(paddle.get_rng_state())
+    expected = dropout(ones).numpy()
+    paddle.set_rng_state(pickle.loads(state))
+    assert (dropout(ones).numpy() != expected).any()
+
+
+def test_upstream_optimizer_state_is_still_keyed_by_generated_names():
+    """Why moments are saved by structured name. When this fails, state_dict() will do."""
+
+    def keys():
+        layer = paddle.nn.Linear(2, 2)
+        optimizer = paddle.optimizer.AdamW(parameters=layer.parameters())
+        layer(paddle.ones([1, 2])).sum().backward()
+        optimizer.step()
+        return set(optimizer.state_dict())
+
+    assert keys() != keys()

@@ -1,0 +1,205 @@
+"""The loop, evaluation and prediction."""
+
+from __future__ import annotations
+
+import course_lib  # noqa: F401
+from course_lib.runtime import InputError
+from course_lib.training import confusion_matrix, create_optimizer, evaluate, fit, predict
+from course_lib.training.loop import seed_step
+
+import numpy as np
+import paddle
+import pytest
+import training_runs as runs
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return runs.train(epochs=3, train_size=240, learning_rate=1e-2)
+
+
+def test_the_loop_learns(trained):
+    _, history = trained
+    assert history["dev_accuracy"][-1] > 0.9
+    assert history["dev_loss"][-1] < history["dev_loss"][0]
+    assert history["epoch"] == [1, 2, 3] and history["epoch_step"] == [30, 60, 90]
+    assert history["step"] == list(range(1, 91)) and len(history["loss"]) == 90
+
+
+def test_fit_does_what_the_plain_loop_does():
+    model, history = runs.train(epochs=2)
+
+    plain, tokenizer = runs.model_and_tokenizer()
+    loader, _ = runs.loaders(tokenizer)
+    optimizer, scheduler = create_optimizer(plain, 3e-3, 2 * len(loader))
+    losses, step = [], 0
+    for epoch in range(2):
+        loader.batch_sampler.set_epoch(epoch)
+        for input_ids, token_type_ids, labels in loader:
+            seed_step(42, step)
+            loss = paddle.nn.functional.cross_entropy(plain(input_ids, token_type_ids), labels)
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            optimizer.clear_grad()
+            losses.append(float(loss))
+            step += 1
+    assert losses == history["loss"]
+    assert runs.weights_digest(plain) == runs.weights_digest(model)
+
+
+def test_learning_rate_rises_and_falls_in_straight_lines():
+    _, history = runs.train(epochs=5, learning_rate=1e-3)
+    rates = history["learning_rate"]
+    assert np.allclose(rates[:5], [0, 0.25e-3, 0.5e-3, 0.75e-3, 1e-3])
+    assert np.allclose(np.diff(rates[4:]), -1e-3 / 36)
+
+
+def test_biases_and_norms_are_not_decayed():
+    model, _ = runs.model_and_tokenizer()
+    before = {name: p.numpy().copy() for name, p in model.named_parameters()}
+    optimizer, _ = create_optimizer(model, 0.1, 10, warmup=0, weight_decay=0.5)
+    for parameter in model.parameters():
+        (parameter.sum() * 0).backward()  # a gradient of zero: only the decay moves anything
+    optimizer.step()
+    for name, parameter in model.named_parameters():
+        expected = before[name] * (1 if "bias" in name or "norm" in name else 1 - 0.1 * 0.5)
+        np.testing.assert_allclose(parameter.numpy(), expected, rtol=1e-6, err_msg=name)
+
+
+def test_gradients_are_clipped():
+    model, _ = runs.model_and_tokenizer()
+    optimizer, _ = create_optimizer(model, 1e-3, 10, warmup=0, max_grad_norm=0.5)
+    clipped = optimizer._grad_clip([(p, paddle.ones_like(p)) for p in model.parameters()])
+    norm = float(sum((gradient**2).sum() for _, gradient in clipped)) ** 0.5
+    assert norm == pytest.approx(0.5, rel=1e-4)
+
+
+def test_evaluate_weighs_each_example_the_same(trained):
+    model, _ = trained
+    _, tokenizer = runs.model_and_tokenizer()
+    loader = runs.loaders(tokenizer, batch_size=20)[1]  # 21 examples: the last batch holds one
+    model.eval()
+    losses, hits = [], []
+    for input_ids, token_type_ids, labels in loader:
+        logits = model(input_ids, token_type_ids).numpy().astype("float64")
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        losses += list(-log_probabilities[np.arange(len(labels)), labels.numpy()])
+        hits += list(logits.argmax(axis=1) == labels.numpy())
+    model.train()
+    scores = evaluate(model, loader)
+    assert model.training
+    assert scores["accuracy"] == np.mean(hits)
+    assert scores["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_predict_keeps_order_and_agrees_with_one_text_at_a_time(trained):
+    model, _ = trained
+    _, tokenizer = runs.model_and_tokenizer()
+    texts = [example["text"] for example in runs.dataset(21, seed=1)]
+    model.train()
+    together = predict(model, texts, tokenizer, batch_size=4)
+    assert model.training
+    assert [answer["text"] for answer in together] == texts
+    for text, answer in zip(texts, together, strict=True):
+        (alone,) = predict(model, [{"text": text}], tokenizer)
+        assert alone["label"] == answer["label"]
+        assert alone["probability"] == pytest.approx(answer["probability"], abs=1e-5)
+        assert set(answer["probabilities"]) == {"negative", "positive"}
+        assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+        assert answer["probability"] == max(answer["probabilities"].values())
+
+
+def test_predict_agrees_with_evaluate(trained):
+    model, _ = trained
+    _, tokenizer = runs.model_and_tokenizer()
+    data = runs.dataset(21, seed=1)
+    answers = predict(model, data, tokenizer, {0: "0", 1: "1"})
+    hits = [int(a["label"]) == e["label"] for a, e in zip(answers, data, strict=True)]
+    assert np.mean(hits) == evaluate(model, runs.loaders(tokenizer)[1])["accuracy"]
+
+
+@pytest.mark.parametrize("text", ["", " \n", None])
+def test_predict_refuses_an_empty_text(trained, text):
+    _, tokenizer = runs.model_and_tokenizer()
+    with pytest.raises(InputError, match="text 2"):
+        predict(trained[0], ["好", text], tokenizer)
+
+
+def test_early_stopping_ends_with_the_best_weights():
+    model, history = runs.train(epochs=8, early_stopping=2, learning_rate=2e-2)
+    accuracies = history["dev_accuracy"]
+    best = int(np.argmax(accuracies))
+    assert len(accuracies) == min(8, best + 1 + 2)
+    assert len(accuracies) < 8
+    _, tokenizer = runs.model_and_tokenizer()
+    scores = evaluate(model, runs.loaders(tokenizer)[1])
+    assert scores == {"loss": history["dev_loss"][best], "accuracy": accuracies[best]}
+
+
+def test_early_stopping_can_watch_the_loss():
+    _, history = runs.train(epochs=8, early_stopping=1, monitor="dev_loss", learning_rate=0.1)
+    losses = history["dev_loss"]
+    assert len(losses) < 8
+    assert losses[-1] >= min(losses[:-1])
+
+
+def test_early_stopping_needs_a_dev_loader():
+    model, tokenizer = runs.model_and_tokenizer()
+    with pytest.raises(InputError, match="early_stopping"):
+        fit(model, runs.loaders(tokenizer)[0], early_stopping=1, progress=False)
+
+
+def test_max_steps_ends_in_the_middle_of_an_epoch():
+    _, history = runs.train(epochs=3, max_steps=11)
+    assert len(history["loss"]) == 11
+    assert history["epoch_step"] == [8, 11]
+    assert len(history["dev_accuracy"]) == 2
+
+
+def test_plain_paddle_samplers_work_too():
+    def once():
+        model, tokenizer = runs.model_and_tokenizer()
+        loader, _ = runs.loaders(tokenizer)
+        sampler = paddle.io.BatchSampler(loader.dataset, batch_size=8, shuffle=True)
+        plain = paddle.io.DataLoader(
+            loader.dataset, batch_sampler=sampler, collate_fn=loader.collate_fn
+        )
+        return fit(model, plain, epochs=2, learning_rate=1e-3, progress=False)
+
+    first = once()
+    np.random.seed(99)
+    assert first == once()
+
+
+def test_the_seed_decides():
+    assert runs.train(epochs=1, seed=1)[1]["loss"] != runs.train(epochs=1, seed=2)[1]["loss"]
+
+
+def test_a_loss_that_is_no_number_stops_the_run():
+    with pytest.raises(FloatingPointError, match="step"):
+        runs.train(epochs=2, learning_rate=1e30, warmup=0)
+
+
+def test_progress_false_prints_nothing(capfd):
+    runs.train(epochs=1, progress=False)
+    assert capfd.readouterr() == ("", "")
+    runs.train(epochs=1, progress=True)
+    assert "step" in capfd.readouterr().err
+
+
+def test_visualdl_scalars(tmp_path):
+    from visualdl import LogReader
+
+    _, history = runs.train(epochs=2, log_dir=tmp_path)
+    (file,) = tmp_path.glob("vdlrecords.*.log")
+    reader = LogReader(file_path=str(file))
+    scalars = {tag: reader.get_data("scalar", tag) for tag in reader.get_tags()["scalar"]}
+    assert [point.id for point in scalars["dev/accuracy"]] == history["epoch_step"]
+    np.testing.assert_allclose([p.value for p in scalars["train/loss"]], history["loss"], rtol=1e-6)
+
+
+def test_confusion_matrix():
+    matrix = confusion_matrix([0, 0, 1, 2, 2], [0, 1, 1, 0, 2], num_classes=3)
+    assert matrix.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
