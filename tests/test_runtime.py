@@ -1,0 +1,514 @@
+"""Tuning, device, profiles, seeding; each import order and tuning in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+from course_lib import runtime
+from course_lib.runtime import device, machine, tuning
+
+import numpy as np
+import pytest
+
+BARE = {
+    key: value
+    for key, value in os.environ.items()
+    if key not in (*tuning.VARIABLES, "COURSE_TUNING", "COURSE_DEVICE", "COURSE_PROFILE")
+}
+
+
+def python(code: str, *options: str, **variables: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, *options, "-c", code],
+        env={**BARE, **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def applied(before: str = "", **variables: str) -> dict:
+    code = f"{before}\nimport course_lib, json; print(json.dumps(course_lib.runtime.applied()))"
+    done = python(code, **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# --- what must happen before paddle loads
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "paddle scipy.stats sklearn.linear_model aiohttp pyarrow paddlenlp",
+        "pyarrow aiohttp sklearn.linear_model scipy.stats paddle paddlenlp",
+        "paddlenlp pyarrow paddle aiohttp scipy.stats sklearn.linear_model",
+    ],
+)
+def test_importing_the_stack_in_a_plain_process_survives(names):
+    imports = "\n".join(f"import {name}" for name in names.split())
+    code = f"""
+import course_lib
+{imports}
+import gzip, zlib
+assert zlib.decompress(zlib.compress(b"course" * 1000)) == b"course" * 1000
+assert gzip.decompress(gzip.compress(b"course")) == b"course"
+print("survived")
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("survived\n")
+    assert "OMP_NUM_THREADS" not in done.stderr, "paddle's banner belongs in no notebook"
+    assert "distutils" not in done.stderr
+
+
+def test_importing_course_lib_imports_neither_paddle_nor_numpy():
+    done = python("import sys, course_lib; print({'paddle', 'numpy'} & set(sys.modules))")
+    assert done.stdout.strip() == "set()"
+
+
+def test_every_step_is_reported_and_prepare_is_idempotent():
+    first = runtime.applied()
+    assert list(first) == list(tuning.STEPS)
+    runtime.prepare()
+    assert runtime.applied() == first
+    first["zlib"]["detail"] = "changed"
+    assert runtime.applied()["zlib"]["detail"] != "changed"
+
+
+def test_threads_are_the_usable_cores_in_the_environment_and_in_paddle():
+    code = """
+import course_lib, os, paddle
+print(os.environ["OMP_NUM_THREADS"])
+"""
+    assert python(code).stdout.split() == [str(machine.usable_cores())]
+
+
+def test_what_the_user_has_set_wins():
+    state = applied(OMP_NUM_THREADS="1", MKL_DEBUG_CPU_TYPE="4", MALLOC_TOP_PAD_="1000000")
+    assert state["threads"] == {"applied": False, "detail": "OMP_NUM_THREADS=1 was set already"}
+    assert not state["mkl"]["applied"]
+    assert state["zlib"]["applied"]
+    if machine.uses_glibc():
+        assert "MALLOC_TOP_PAD_ was set already" in state["malloc"]["detail"]
+        assert "M_MMAP_THRESHOLD=32 MiB" in state["malloc"]["detail"]
+
+
+def test_one_variable_switches_it_off_or_chooses_steps():
+    off = applied(COURSE_TUNING="0")
+    assert not any(state["applied"] for state in off.values())
+    some = applied(COURSE_TUNING="zlib,threads")
+    assert {name for name, state in some.items() if state["applied"]} == {"zlib", "threads"}
+    done = python(
+        "import course_lib, os; print(os.environ.get('OMP_NUM_THREADS'))", COURSE_TUNING="0"
+    )
+    assert done.stdout.strip() == "None"
+
+
+def test_an_unknown_step_is_an_input_error():
+    done = python("import course_lib", COURSE_TUNING="zlib,turbo")
+    assert "COURSE_TUNING: is 'zlib,turbo'; expected 0, 1 or some of zlib" in done.stderr
+
+
+def test_paddle_before_course_lib_warns_and_names_the_fix():
+    done = python("import zlib; zlib.compress(b'')\nimport paddle\nimport course_lib")
+    assert done.returncode == 0
+    assert "put `import course_lib` above" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags", "expected"),
+    [
+        ("AuthenticAMD", {"avx2"}, "MKL_DEBUG_CPU_TYPE=5 (AVX2)"),
+        ("AuthenticAMD", {"avx"}, "this processor has no AVX2"),
+        ("GenuineIntel", {"avx2"}, "not an AMD processor"),
+        ("", set(), "not an AMD processor"),
+    ],
+)
+def test_mkl_is_set_on_amd_with_avx2_only(vendor, flags, expected, monkeypatch):
+    monkeypatch.setattr(machine, "cpu", lambda: machine.CPU(vendor, "", frozenset(flags)))
+    monkeypatch.setattr(tuning.sys, "modules", {})
+    monkeypatch.delenv("MKL_DEBUG_CPU_TYPE", raising=False)
+    try:
+        detail = tuning._mkl()
+    except tuning.Skipped as reason:
+        detail = str(reason)
+    finally:
+        os.environ.pop("MKL_DEBUG_CPU_TYPE", None)  # monkeypatch restores what was there before
+    assert detail == expected
+
+
+def test_mallopt_is_left_alone_without_glibc(monkeypatch):
+    monkeypatch.setattr(machine, "uses_glibc", lambda: False)
+    with pytest.raises(tuning.Skipped, match="not the GNU C library"):
+        tuning._malloc()
+
+
+def test_tuning_does_not_change_results():
+    code = """
+import course_lib, paddle, numpy as np
+x = paddle.to_tensor(np.random.default_rng(0).standard_normal((64, 256)).astype("float32"))
+print(float(np.abs((x @ x.T).numpy() - x.numpy().astype("float64") @ x.numpy().T).max()))
+"""
+    for value in ("1", "zlib"):
+        assert float(python(code, COURSE_TUNING=value).stdout) < 1e-3
+
+
+def test_map_with_workers_survives():
+    """paddlenlp's own bound, dill < 0.3.5, makes this crash on Python 3.11 and 3.12."""
+    code = """
+import course_lib
+from paddlenlp.datasets import MapDataset
+offset = 10
+data = MapDataset(list(range(6))).map(lambda x: x + offset, lazy=False, num_workers=2)
+print(list(data))
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr[-1500:]
+    assert done.stdout.splitlines()[-1] == "[10, 11, 12, 13, 14, 15]"
+
+
+def test_cuda_libraries_of_pip_are_linked_beside_paddle(tmp_path, monkeypatch):
+    libs = tmp_path / "paddle" / "libs"
+    libs.mkdir(parents=True)
+    (tmp_path / "paddle" / "__init__.py").touch()
+    for name in (
+        "cublas/lib/libcublas.so.11",
+        "cudnn/lib/libcudnn_ops_infer.so.8",
+        "nccl/lib/libnccl.so.2",
+        "cublas/lib/libcublas.so.12",  # of another framework
+    ):
+        (tmp_path / "nvidia" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "nvidia" / name).write_text(name)
+    (libs / "libnccl.so").symlink_to("../../nvidia/gone.so")  # left behind by an older package
+    metadata = tmp_path / "paddlepaddle_gpu-2.6.2.dist-info" / "METADATA"
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    assert not applied(code)["cuda"]["applied"] and len(list(libs.iterdir())) == 1
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: paddlepaddle-gpu\nVersion: 2.6.2\n")
+    for _ in range(2):  # the second time nothing is left to do
+        assert applied(code)["cuda"]["detail"].startswith("3 CUDA libraries linked")
+    assert (libs / "libcublas.so").read_text() == "cublas/lib/libcublas.so.11"
+    assert (libs / "libcublas.so.11").exists() and (libs / "libcudnn_ops_infer.so").exists()
+    assert (libs / "libnccl.so").read_text() == "nccl/lib/libnccl.so.2"
+    assert not (libs / "libcublas.so.12").exists()
+
+
+# --- the machine
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, 8),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000"}, 8),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "250000 100000"}, 2),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "50000 100000"}, 1),
+        (  # the tightest of the nested groups
+            {
+                "proc/self/cgroup": "0::/a/b\n",
+                "sys/fs/cgroup/a/cpu.max": "300000 100000",
+                "sys/fs/cgroup/a/b/cpu.max": "max 100000",
+            },
+            3,
+        ),
+        (  # version 1, inside a container: the path is the host's
+            {
+                "proc/self/cgroup": "4:cpu,cpuacct:/docker/abc\n",
+                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "400000",
+                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
+            },
+            4,
+        ),
+        (
+            {
+                "proc/self/cgroup": "4:cpu:/\n",
+                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1",
+                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
+            },
+            8,
+        ),
+    ],
+)
+def test_usable_cores_honour_affinity_and_cgroups(files, cores, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    assert machine.usable_cores(tree(tmp_path, files)) == cores
+
+
+def test_usable_memory_is_the_tighter_of_machine_and_cgroup(tmp_path):
+    files = {"proc/meminfo": "MemTotal:  8388608 kB\n", "proc/self/cgroup": "0::/\n"}
+    assert machine.usable_memory(tree(tmp_path, files)) == 8 << 30
+    files["sys/fs/cgroup/memory.max"] = str(2 << 30)
+    assert machine.usable_memory(tree(tmp_path, files)) == 2 << 30
+
+
+def test_the_driver_is_asked_for_its_cards():
+    lines = "Tesla P40, 6.1, 535.54.03, 23040\nOdd Card, [N/A], 470.1, [N/A]"
+    cards = machine.gpus([sys.executable, "-c", f"print({lines!r})"])
+    assert cards[0] == machine.GPU("Tesla P40", (6, 1), "535.54.03", 23040)
+    assert cards[1] == machine.GPU("Odd Card", None, "470.1", None)
+    assert machine.gpus(["a-command-that-does-not-exist"]) == []
+    assert machine.gpus([sys.executable, "-c", "raise SystemExit(9)"]) == []
+
+
+# --- device
+
+
+HOPPER = '{"name": "NVIDIA H100", "capability": [9, 0]}'
+AMPERE = '{"name": "NVIDIA A10", "capability": [8, 6]}'
+ERROR_209 = (
+    "OSError: (External) CUDA error(209), no kernel image is available for execution on the device."
+)
+
+
+SEGFAULT = "os.kill(os.getpid(), 11)"
+ERROR_35 = "OSError: (External) CUDA error(35), CUDA driver version is insufficient"
+NO_CUDNN = "PreconditionNotMetError: libcudnn.so.8: cannot open shared object file"
+
+
+def fake(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def card(found: str, then: str) -> list[str]:
+    return fake(f"import os, sys, time\nprint('CARD ' + {found!r}, flush=True)\n{then}")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "problem", "fix"),
+    [
+        (card(AMPERE, 'print(\'PROBE {"status": "ok"}\')'), "ok", "", ""),
+        (
+            card(HOPPER, f"sys.exit({ERROR_209!r})"),
+            "no_kernel",
+            "NVIDIA H100 (compute capability 9.0) is newer than this paddle: the wheel holds code "
+            "for 6.1 to 8.6 and no PTX",
+            "use the CUDA 12 build from Paddle's own index, or run on the CPU, which the course "
+            "has chosen",
+        ),
+        (
+            card(HOPPER, "os.kill(os.getpid(), 11)"),
+            "no_kernel",
+            "newer than this paddle",
+            "CUDA 12",
+        ),
+        (
+            card('{"name": "Tesla M60", "capability": [5, 2]}', f"sys.exit({ERROR_209!r})"),
+            "no_kernel",
+            "Tesla M60 (compute capability 5.2) is older than this paddle",
+            "use a card of compute capability 6.1 or later",
+        ),
+        (
+            card(AMPERE, f"sys.exit({ERROR_209!r})"),
+            "no_kernel",
+            "holds no machine code for NVIDIA A10",
+            "Paddle's own index",
+        ),
+        (
+            card(
+                AMPERE, "sys.exit('OSError: CUDA error(35), CUDA driver version is insufficient')"
+            ),
+            "driver",
+            "the NVIDIA driver is too old for CUDA 11.8",
+            "install driver 450.80 or later",
+        ),
+        (
+            card(
+                AMPERE, "sys.exit('PreconditionNotMet: libcudnn.so.8: cannot open shared object')"
+            ),
+            "library",
+            "does not find a CUDA library on this machine (libcudnn.so)",
+            "make LOCK=gpu-cu118 env",
+        ),
+        (card(AMPERE, SEGFAULT), "crashed", "(signal 11)", "driver"),
+        (card(AMPERE, "time.sleep(60)"), "hung", "did not end", "restart the machine"),
+        (card(AMPERE, 'print(\'PROBE {"status": "wrong"}\')'), "wrong", "wrong numbers", "driver"),
+        (card(AMPERE, "sys.exit('out of memory')"), "error", "failed (out of memory)", "driver"),
+        (fake('print(\'PROBE {"status": "cpu_wheel"}\')'), "cpu_wheel", "CPU build", "gpu-cu118"),
+        (["a-command-that-does-not-exist"], "error", "cannot start", "COURSE_DEVICE"),
+    ],
+)
+def test_every_end_of_a_probe_is_put_into_words(command, status, problem, fix):
+    found = device.probe_gpu(command=command, timeout=60 if status != "hung" else 2)
+    assert found.status == status
+    assert problem in found.problem and fix in found.fix
+    assert found.usable == (status == "ok") == (not found.problem)
+    assert "\n" not in found.problem + found.fix
+
+
+def test_the_card_is_named_even_when_the_probe_dies_at_once(monkeypatch):
+    hopper = machine.GPU("NVIDIA H200", (9, 0), "550.1", 143771)
+    monkeypatch.setattr(machine, "gpus", lambda: [hopper])
+    found = device.probe_gpu(command=fake("import os; os.kill(os.getpid(), 11)"))
+    assert found.status == "no_kernel" and "NVIDIA H200" in found.problem
+
+
+def test_the_built_in_probe_runs_here():
+    found = device.probe_gpu()
+    assert found.status in ("ok", "cpu_wheel", "absent") or machine.gpus(), found
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """A machine with a card, as far as select_device can see, and no probe made yet."""
+    import paddle
+
+    monkeypatch.delenv("COURSE_DEVICE", raising=False)
+    monkeypatch.setattr(paddle, "is_compiled_with_cuda", lambda: True)
+    monkeypatch.setattr(machine, "gpus", lambda: [machine.GPU("X", (9, 0), "550", 1)])
+    used: list[str] = []
+    monkeypatch.setattr(paddle, "set_device", used.append)
+    device._cached_probe.cache_clear()
+    yield used
+    device._cached_probe.cache_clear()
+
+
+def test_a_useless_gpu_leads_to_one_sentence_and_the_cpu(on_gpu, monkeypatch):
+    calls = []
+
+    def probe(index):
+        calls.append(index)
+        return device.Probe("no_kernel", "the card is too new", "use another build")
+
+    monkeypatch.setattr(device, "probe_gpu", probe)
+    for name in (None, "gpu", "cuda:0"):
+        with pytest.warns(UserWarning, match="on the CPU: the card is too new; use another build"):
+            assert runtime.select_device(name) == "cpu"
+    assert on_gpu == ["cpu"] * 3
+    assert calls == [0], "the probe is made once per process and card"
+
+
+def test_a_usable_gpu_is_chosen(on_gpu, monkeypatch):
+    monkeypatch.setattr(device, "probe_gpu", lambda index: device.Probe("ok"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert runtime.select_device() == "gpu:0"
+        assert runtime.select_device("gpu:1") == "gpu:1"
+        assert runtime.select_device("cpu") == "cpu"
+        monkeypatch.setenv("COURSE_DEVICE", "cpu")
+        assert runtime.select_device() == "cpu"
+    assert on_gpu == ["gpu:0", "gpu:1", "cpu", "cpu"]
+
+
+@pytest.mark.parametrize("name", ["tpu", "gpu:x", "gpu:-1", "cpu:0"])
+def test_an_unknown_device_is_an_input_error(name, monkeypatch):
+    with pytest.raises(runtime.InputError, match=r"device: is .*; expected cpu, gpu"):
+        runtime.select_device(name)
+    monkeypatch.setenv("COURSE_DEVICE", name)
+    with pytest.raises(runtime.InputError, match="COURSE_DEVICE: is"):
+        runtime.select_device()
+
+
+# --- profiles, data, seeds
+
+
+def test_profiles(monkeypatch):
+    monkeypatch.delenv("COURSE_PROFILE", raising=False)
+    assert runtime.profile().name == "cpu"
+    monkeypatch.setenv("COURSE_PROFILE", "gpu")
+    assert runtime.profile().train_examples is None
+    assert "all training" in str(runtime.profile())
+    monkeypatch.setenv("COURSE_PROFILE", "smoke")
+    smoke = runtime.profile()
+    assert smoke.max_steps < 10 and f"at most {smoke.max_steps} steps" in str(smoke)
+    monkeypatch.setenv("COURSE_PROFILE", "huge")
+    with pytest.raises(runtime.InputError, match="COURSE_PROFILE: is 'huge'; expected one of cpu"):
+        runtime.profile()
+
+
+def test_data_dir(monkeypatch, tmp_path):
+    monkeypatch.delenv("COURSE_DATA", raising=False)
+    assert runtime.data_dir() == Path(__file__).parents[1] / "data"
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path))
+    assert runtime.data_dir() == tmp_path
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "none"))
+    with pytest.raises(runtime.InputError, match="COURSE_DATA"):
+        runtime.data_dir()
+
+
+def test_seed_everything_seeds_all_generators(capfd):
+    import paddle
+
+    def draw():
+        return random.random(), float(np.random.rand()), float(paddle.rand([1]))
+
+    assert runtime.seed_everything(7) == 7
+    first = draw()
+    runtime.seed_everything(7)
+    assert draw() == first
+    runtime.seed_everything(8)
+    second = draw()
+    assert all(one != other for one, other in zip(first, second, strict=True))
+    assert capfd.readouterr().out == ""
+    for seed in (-1, 2**32):
+        with pytest.raises(ValueError, match="out of range"):
+            runtime.seed_everything(seed)
+
+
+# --- files and errors
+
+
+def test_an_input_error_is_one_line_and_survives_pickling():
+    import pickle
+
+    error = runtime.InputError("a.tsv", "2 fields", "text and label", line=3)
+    assert str(error) == "a.tsv, line 3: 2 fields; expected text and label"
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error) and copy.line == 3
+
+
+def test_atomic_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "new" / "file.txt"
+    with runtime.atomic_file(path) as handle:
+        handle.write("好\n")
+        assert not path.exists()
+    assert path.read_bytes() == "好\n".encode()
+    with pytest.raises(RuntimeError), runtime.atomic_file(path) as handle:
+        handle.write("half")
+        raise RuntimeError
+    assert path.read_bytes() == "好\n".encode()
+    assert os.listdir(path.parent) == ["file.txt"]
+    with pytest.raises(runtime.InputError, match="is a directory"), runtime.atomic_file(tmp_path):
+        pass
+    with (
+        pytest.raises(runtime.InputError, match="cannot be written"),
+        runtime.atomic_file(path / "below"),
+    ):
+        pass
+
+
+def test_atomic_directory_keeps_the_old_one_until_the_new_one_is_complete(tmp_path):
+    path = tmp_path / "model"
+    with runtime.atomic_directory(path) as new:
+        (new / "a").write_text("1")
+        assert not path.exists()
+    with pytest.raises(RuntimeError), runtime.atomic_directory(path) as new:
+        (new / "b").write_text("2")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == ["model"] and os.listdir(path) == ["a"]
+    with runtime.atomic_directory(path) as new:
+        (new / "b").write_text("2")
+    assert os.listdir(tmp_path) == ["model"] and os.listdir(path) == ["b"]
+    # A crash between the two renames leaves only the previous directory; the next call mends it.
+    path.rename(tmp_path / ".model.previous")
+    with pytest.raises(RuntimeError), runtime.atomic_directory(path):
+        raise RuntimeError
+    assert os.listdir(path) == ["b"]
+    with (
+        pytest.raises(runtime.InputError, match="is a file"),
+        runtime.atomic_directory(path / "b"),
+    ):
+        pass
