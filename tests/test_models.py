@@ -1,0 +1,250 @@
+"""Backbones: fresh, saved, loaded, and refused in words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import string
+
+import course_lib  # noqa: F401
+from course_lib.models import (
+    SPECIAL_TOKENS,
+    build_vocabulary,
+    load_backbone,
+    save_model,
+    suggested_learning_rate,
+)
+from course_lib.runtime import InputError, seed_everything
+
+import numpy as np
+import paddle
+import pytest
+from paddlenlp.transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    ErnieForSequenceClassification,
+    ErnieModel,
+    ErnieTokenizer,
+)
+
+TEXTS = ["今天天气很好，房间也很好", "笔记本 CPU i7 不错", "很好很好 ok"] * 3
+SMALL = {
+    "num_hidden_layers": 2,
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 32,
+}
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    def refuse(*_):
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.delenv("COURSE_BACKBONE", raising=False)
+
+
+def fresh(**settings):
+    seed_everything(3)
+    return load_backbone("fresh", vocab_texts=TEXTS, **{**SMALL, **settings})
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model, tokenizer = fresh()
+    return save_model(model, tokenizer, tmp_path / "model", ["negative", "positive"])
+
+
+def logits(model, tokenizer, text="今天房间很好"):
+    model.eval()
+    encoded = tokenizer(text)
+    ids = paddle.to_tensor([encoded["input_ids"]])
+    return model(ids, paddle.to_tensor([encoded["token_type_ids"]])).numpy()
+
+
+def test_special_tokens_have_ernie_ids():
+    _, tokenizer = fresh()
+    assert tokenizer.convert_tokens_to_ids(list(SPECIAL_TOKENS)) == [0, 1, 2, 3, 4]
+    assert (tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id) == (0, 1, 2)
+    assert (tokenizer.mask_token_id, tokenizer.unk_token_id) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        string.printable,
+        "".join(reversed(string.ascii_letters + string.digits)),
+        "ThinkPad X61s 2.4GHz/4GB, 100% (wow!)",
+        "“好”，是吗？（真的！）《书》……——、；：￥5",
+    ],
+)
+def test_no_latin_letter_digit_or_common_punctuation_is_unknown(text):
+    _, tokenizer = load_backbone("fresh", vocab_texts=["好是吗真的书"] * 3, **SMALL)
+    assert "[UNK]" not in tokenizer.tokenize(text)
+
+
+def test_vocabulary_counts_what_the_tokenizer_will_see():
+    vocabulary = build_vocabulary(["É好", "é好", "e\u0301好", "罕"], min_count=3)
+    assert "好" in vocabulary and "##e" in vocabulary
+    assert "罕" not in vocabulary and "É" not in vocabulary and "é" not in vocabulary
+    assert len(set(vocabulary)) == len(vocabulary)
+    assert not any(character.isupper() for token in vocabulary[5:] for character in token)
+
+
+def test_vocabulary_does_not_depend_on_the_order_of_the_texts():
+    assert build_vocabulary(TEXTS) == build_vocabulary(reversed(TEXTS))
+
+
+def test_every_vocabulary_token_is_one_that_the_tokenizer_produces():
+    _, tokenizer = fresh()
+    for token in tokenizer.vocab.token_to_idx:
+        if token in SPECIAL_TOKENS:
+            continue
+        text = f"a{token[2:]}" if token.startswith("##") and len(token) > 2 else token
+        assert token in tokenizer.tokenize(text), token
+
+
+def test_the_same_seed_gives_the_same_weights():
+    (first, _), (second, _) = fresh(), fresh()
+    for name, value in first.state_dict().items():
+        assert (value.numpy() == second.state_dict()[name].numpy()).all()
+
+
+def test_round_trip_without_network(saved):
+    model, tokenizer = fresh()
+    expected = logits(model, tokenizer)
+    loaded, loaded_tokenizer = load_backbone(saved)
+    auto = AutoModelForSequenceClassification.from_pretrained(str(saved))
+    auto_tokenizer = AutoTokenizer.from_pretrained(str(saved))
+    assert type(loaded) is type(auto) is ErnieForSequenceClassification
+    assert type(loaded_tokenizer) is type(auto_tokenizer) is ErnieTokenizer
+    assert loaded.training
+    np.testing.assert_array_equal(logits(loaded, loaded_tokenizer), expected)
+    np.testing.assert_array_equal(logits(auto, auto_tokenizer), expected)
+    assert loaded.config.id2label == {0: "negative", 1: "positive"}
+    files = {path.name for path in saved.iterdir()}
+    assert {"config.json", "model.safetensors", "vocab.txt"} <= files
+    assert not any(name.endswith((".pdparams", ".bin", ".pkl")) for name in files)
+
+
+def test_saving_what_was_loaded_and_saving_again_over_it(saved):
+    model, tokenizer = load_backbone(saved)
+    save_model(model, tokenizer, saved)
+    again, tokenizer = load_backbone(saved)
+    np.testing.assert_array_equal(logits(again, tokenizer), logits(model, tokenizer))
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+
+
+def test_names_of_three_classes_survive(tmp_path):
+    model, tokenizer = fresh(label_list=["差", "中", "好"])
+    save_model(model, tokenizer, tmp_path / "m")
+    loaded, tokenizer = load_backbone(tmp_path / "m")
+    assert loaded.config.id2label == {0: "差", 1: "中", 2: "好"}
+    assert logits(loaded, tokenizer).shape == (1, 3)
+
+
+def test_an_encoder_gets_a_new_head_and_keeps_its_weights(tmp_path):
+    model, tokenizer = fresh()
+    model.ernie.save_pretrained(str(tmp_path / "encoder"), safe_serialization=True)
+    tokenizer.save_pretrained(str(tmp_path / "encoder"))
+    loaded, _ = load_backbone(tmp_path / "encoder", num_classes=4)
+    assert isinstance(model.ernie, ErnieModel)
+    assert loaded.classifier.weight.shape == [16, 4]
+    for name, value in model.ernie.state_dict().items():
+        assert (value.numpy() == loaded.ernie.state_dict()[name].numpy()).all(), name
+
+
+def test_weights_in_paddles_own_format_load_too(saved, tmp_path):
+    model, tokenizer = load_backbone(saved)
+    model.save_pretrained(str(tmp_path / "old"), safe_serialization=False)
+    tokenizer.save_pretrained(str(tmp_path / "old"))
+    loaded, tokenizer = load_backbone(tmp_path / "old")
+    np.testing.assert_array_equal(logits(loaded, tokenizer), logits(model, tokenizer))
+    weights = tmp_path / "old" / "model_state.pdparams"
+    weights.write_bytes(weights.read_bytes()[:500])
+    with pytest.raises(InputError, match=r"model_state.pdparams: is damaged"):
+        load_backbone(tmp_path / "old")
+
+
+def test_settings_of_the_configuration_can_be_changed(saved):
+    model, _ = load_backbone(saved, hidden_dropout_prob=0.3)
+    assert model.ernie.embeddings.dropout.p == 0.3
+
+
+def test_which_backbone_is_the_default(saved, monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path))
+    with pytest.raises(InputError, match="vocab_texts"):
+        load_backbone()
+    shutil.copytree(saved, tmp_path / "backbone")
+    shipped, _ = load_backbone()
+    assert shipped.config.hidden_size == 16
+    monkeypatch.setenv("COURSE_BACKBONE", "fresh")
+    chosen, _ = load_backbone(vocab_texts=TEXTS)
+    assert chosen.config.hidden_size != 16
+
+
+def test_a_model_may_know_its_learning_rate(saved):
+    model, _ = load_backbone(saved)
+    assert suggested_learning_rate(model) == suggested_learning_rate(fresh()[0]) > 5e-5
+    del model.config.suggested_learning_rate
+    assert suggested_learning_rate(model) == 5e-5
+
+
+def edit_config(directory, **values):
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda d: (d / "config.json").unlink(), "has no config.json"),
+        (lambda d: (d / "config.json").write_text("{"), "config.json: is not JSON"),
+        (lambda d: (d / "model.safetensors").unlink(), "has no weights"),
+        (lambda d: (d / "vocab.txt").unlink(), "has no vocab.txt"),
+        (lambda d: cut(d / "model.safetensors"), "model.safetensors: is damaged"),
+        (lambda d: (d / "model.safetensors").write_bytes(b""), "model.safetensors: is damaged"),
+        (lambda d: edit_config(d, hidden_size=24), "model.safetensors: does not fit"),
+        (lambda d: edit_config(d, num_hidden_layers=3), "lacks 16 of the weights"),
+        (lambda d: edit_config(d, architectures=["Nothing"]), "does not fit"),
+    ],
+)
+def test_a_directory_that_is_not_right(saved, damage, message):
+    damage(saved)
+    with pytest.raises(InputError) as error:
+        load_backbone(saved)
+    assert message in str(error.value) and str(saved) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_another_number_of_classes_is_refused(saved):
+    with pytest.raises(InputError, match="has 2 classes, not 3"):
+        load_backbone(saved, num_classes=3)
+    with pytest.raises(InputError, match="num_classes"):
+        load_backbone("fresh", num_classes=2, label_list=["a", "b", "c"], vocab_texts=TEXTS)
+
+
+@pytest.mark.parametrize("name", ["ernie-3.0-medium-zh", "no-such-model"])
+def test_a_hub_name_without_network(name):
+    with pytest.raises(InputError, match=f"^{name}: .*no network"):
+        load_backbone(name)
+
+
+def test_a_directory_that_does_not_exist(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        load_backbone(tmp_path / "nothing")
+
+
+def test_a_model_directory_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="file"):
+        save_model(*fresh(), tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
