@@ -62,7 +62,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from course_lib.runtime import InputError, atomic_file  # noqa: E402
+from course_lib.runtime import InputError, atomic_file, tuning  # noqa: E402
 
 SOLUTIONS, LEARNERS = ROOT / "solutions", ROOT / "notebooks"
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -322,7 +322,9 @@ def course_kernel(python: str = sys.executable, **variables: str) -> Iterator[di
         argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         specification = {"argv": argv, **METADATA["kernelspec"]}
         folder.joinpath("kernel.json").write_text(json.dumps(specification), encoding="utf-8")
-        environment = {k: v for k, v in os.environ.items() if k not in ("MPLBACKEND",)}
+        # What course_lib has set in this process is for the kernel's own course_lib to set.
+        dropped = ("MPLBACKEND", *tuning.VARIABLES)
+        environment = {k: v for k, v in os.environ.items() if k not in dropped}
         for name, value in (("JUPYTER_PATH", directory), ("PYTHONPATH", str(ROOT))):
             environment[name] = os.pathsep.join(filter(None, [value, os.environ.get(name)]))
         yield {**environment, **variables}
@@ -341,6 +343,8 @@ def tidy(notebook: NotebookNode) -> None:
         cell["metadata"] = _cell_metadata(cell)
         if cell.cell_type != "code":
             continue
+        # A progress bar is a widget: without its kernel, all that is left of it is its first state.
+        cell["outputs"] = [output for output in cell.outputs if not _is_bar(output)]
         for output in cell.outputs:
             if output.output_type == "stream":
                 # A progress bar rewrites its line; what a reader sees is the last state of it.
@@ -350,6 +354,11 @@ def tidy(notebook: NotebookNode) -> None:
             for holder, key in ((output, "text"), (data, "text/plain")):
                 if key in holder:
                     holder[key] = re.sub(r"\b0x[0-9a-f]{6,16}\b", "0x...", holder[key])
+
+
+def _is_bar(output: NotebookNode) -> bool:
+    data = output.get("data", {})
+    return WIDGET in data and re.match(r"\s*\d+%\|", data.get("text/plain", "")) is not None
 
 
 def execute(path: Path, profile: str = "cpu", save: bool = True) -> str | None:
