@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import course_lib  # noqa: F401
 from course_lib.runtime import InputError
-from course_lib.training import confusion_matrix, create_optimizer, evaluate, fit, predict
+from course_lib.training import (
+    confusion_matrix,
+    create_optimizer,
+    evaluate,
+    fit,
+    paired_bootstrap,
+    predict,
+)
 from course_lib.training.loop import seed_step
 
 import numpy as np
@@ -203,3 +210,20 @@ def test_visualdl_scalars(tmp_path):
 def test_confusion_matrix():
     matrix = confusion_matrix([0, 0, 1, 2, 2], [0, 1, 1, 0, 2], num_classes=3)
     assert matrix.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
+
+
+def test_paired_bootstrap():
+    random = np.random.RandomState(0)
+    second = random.rand(2000) < 0.7
+    first = np.where(random.rand(2000) < 0.2, True, second)  # right more often: about 6 points
+    result = paired_bootstrap(first, second)
+    assert result["difference"] == pytest.approx(first.mean() - second.mean())
+    assert 0.04 < result["low"] < result["difference"] < result["high"] < 0.08
+    # the normal approximation of the same interval
+    error = (first.astype(float) - second).std() / 2000**0.5
+    assert result["high"] - result["low"] == pytest.approx(2 * 1.96 * error, rel=0.05)
+    assert paired_bootstrap(first, second) == result
+    same = paired_bootstrap(second, second)
+    assert same == {"difference": 0, "low": 0, "high": 0}
+    with pytest.raises(ValueError, match="one score"):
+        paired_bootstrap([], [])

@@ -2,7 +2,7 @@
 
 from course_lib.training.checkpoint import find_checkpoints
 from course_lib.training.loop import History, create_optimizer, fit
-from course_lib.training.metrics import confusion_matrix
+from course_lib.training.metrics import confusion_matrix, paired_bootstrap
 from course_lib.training.prediction import evaluate, predict
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "evaluate",
     "find_checkpoints",
     "fit",
+    "paired_bootstrap",
     "predict",
 ]
