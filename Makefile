@@ -43,7 +43,7 @@ $(VENV)/.stamp-%: requirements/%.txt pyproject.toml
 		requirements/$*.txt > $(VENV)/first.txt
 	$(BIN)/python $(INSTALL) --require-hashes -r $(VENV)/first.txt
 	$(BIN)/python $(INSTALL) --require-hashes -r requirements/$*.txt
-	$(BIN)/python $(INSTALL) --no-build-isolation -e .
+	PYTHONWARNINGS=ignore $(BIN)/python $(INSTALL) --no-build-isolation -e .
 	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 \
 		--display-name "Python 3 (PaddleNLP course)" >/dev/null
 	@rm $(VENV)/.incomplete

@@ -52,7 +52,7 @@ def test_without_paddle_the_doctor_still_speaks(tmp_path):
     """A bare Python, with no package but this one in sight."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     done = subprocess.run(
-        [next(tmp_path.glob("bare/*/python*")), "-m", "course_lib", "doctor"],
+        [tmp_path / "bare" / "bin" / "python", "-m", "course_lib", "doctor"],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -34,13 +34,12 @@ if [ -n "$without_venv" ]; then
     exit 1
 fi
 found=$(${1:-python3} --version 2>/dev/null) || found="no working ${1:-python3}"
-cat >&2 <<MESSAGE
+echo "\
 The course needs Python 3.10, 3.11 or 3.12; there is $found and nothing that fits.
 Install one of them and try again, for example with
   Debian, Ubuntu  apt-get install python3.11 python3.11-venv
   pyenv           pyenv install 3.11
   conda           conda create -n course python=3.11, then conda activate course
   macOS           brew install python@3.11
-or name one: make PYTHON=/path/to/python3.11 env
-MESSAGE
+or name one: make PYTHON=/path/to/python3.11 env" >&2
 exit 1

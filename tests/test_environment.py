@@ -1,0 +1,434 @@
+"""Locks, environment.yml, Makefile and bootstrap notebook say the same, and say it correctly."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import course_lib
+from course_lib.runtime import doctor
+
+import nbformat
+import pytest
+import yaml
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[1]
+REQUIREMENTS = ROOT / "requirements"
+COURSE_LOCKS = ("cpu", "gpu-cu118")
+LOCKS = (*COURSE_LOCKS, "nbgrader")
+PYTHONS = ("3.10", "3.11", "3.12")
+MISSION = (
+    "paddlepaddle-gpu",
+    "paddlenlp",
+    "paddleslim",
+    "jupyterlab",
+    "nbval",
+    "matplotlib",
+    "visualdl",
+    "ipywidgets",
+)
+
+
+def entries(lock: str) -> list[tuple[str, str, str, list[str]]]:
+    """[(name, version, marker or "", hashes)] of a lock."""
+    found = []
+    for block in re.split(r"\n(?=[a-z0-9])", (REQUIREMENTS / f"{lock}.txt").read_text()):
+        head = re.match(r"([a-z0-9._-]+)==([^\s;]+)(?: ; (.*?))? \\\n", block)
+        assert head, block
+        found.append((*head.groups(default=""), re.findall(r"--hash=(sha256:[0-9a-f]{64})", block)))
+    return found
+
+
+def pins(lock: str, python: str, platform: str = "linux") -> dict[str, str]:
+    """{name: version} that a lock demands of one Python on one platform."""
+    system = {"linux": "Linux", "win32": "Windows", "darwin": "Darwin"}[platform]
+    environment = {
+        "python_version": python,
+        "python_full_version": f"{python}.9",
+        "sys_platform": platform,
+        "platform_system": system,
+        "os_name": "nt" if platform == "win32" else "posix",
+    }
+    found: dict[str, str] = {}
+    for name, version, marker, _ in entries(lock):
+        if not marker or Marker(marker).evaluate(environment):
+            assert name not in found, f"{lock} demands {name} twice of Python {python}"
+            found[name] = version
+    return found
+
+
+def direct(name: str, python: str = "3.10", platform: str = "linux") -> list[Requirement]:
+    """What an .in file asks for, the files that it includes as well."""
+    found = []
+    for line in (REQUIREMENTS / name).read_text().splitlines():
+        line = line.partition("#")[0].strip()
+        if line.startswith("-r "):
+            found += direct(line[3:].strip(), python, platform)
+        elif line:
+            requirement = Requirement(line)
+            variables = {"python_version": python, "sys_platform": platform}
+            if requirement.marker is None or requirement.marker.evaluate(variables):
+                found.append(requirement)
+    return found
+
+
+# --- locks
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_locked_version_is_exact_and_has_hashes(lock):
+    found = entries(lock)
+    assert len(found) > 50
+    for name, version, _, hashes in found:
+        assert hashes, name
+        assert not Version(version).is_prerelease or Version(version).is_postrelease, name
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_covers_what_is_asked_for_within_its_bounds(lock, python):
+    locked = pins(lock, python)
+    for requirement in direct(f"{lock}.in", python):
+        version = locked[requirement.name.lower()]
+        assert version in requirement.specifier, f"{requirement} against {version}"
+    if lock in COURSE_LOCKS:
+        for requirement in direct("overrides.txt", python):
+            assert locked[requirement.name] in requirement.specifier
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("lock", COURSE_LOCKS)
+def test_the_known_traps_are_avoided(lock, python):
+    """Each bound names a release that breaks `import paddlenlp`, or a crash."""
+    locked = pins(lock, python)
+    bounds = {
+        "aistudio-sdk": "<0.3",
+        "huggingface-hub": "<0.26",
+        "datasets": "<3",
+        "numpy": "<2",
+        "protobuf": "<4",
+        "setuptools": "<70",
+        "paddle2onnx": "<2",
+        "pandas": "<2.3",
+        "scipy": "<1.16",
+        "aiohttp": "<3.14",
+        "dill": ">=0.3.8",
+        "paddlenlp": "==2.8.1",
+        "paddleslim": "==2.6.0",
+        "paddlepaddle-gpu" if "gpu" in lock else "paddlepaddle": "==2.6.2",
+    }
+    for name, bound in bounds.items():
+        assert locked[name] in Requirement(f"{name}{bound}").specifier, name
+    assert "pip" in locked
+    assert not {"paddlepaddle", "paddlepaddle-gpu"} <= set(locked)
+
+
+def test_both_devices_get_the_same_versions_of_everything_else():
+    for python in PYTHONS:
+        cpu, gpu = pins("cpu", python), pins("gpu-cu118", python)
+        assert {name: version for name, version in gpu.items() if name in cpu} == {
+            name: version for name, version in cpu.items() if name != "paddlepaddle"
+        }
+        extra = set(gpu) - set(cpu)
+        assert all(name == "paddlepaddle-gpu" or name.endswith("-cu11") for name in extra)
+
+
+def test_the_locks_are_complete():
+    """Everything that an installed package requires here is in the lock of the environment."""
+    packages = doctor.installed()
+    lock = "gpu-cu118" if "paddlepaddle-gpu" in packages else "cpu"
+    locked = pins(lock, f"{sys.version_info[0]}.{sys.version_info[1]}", sys.platform)
+    import importlib.metadata
+
+    for name in locked:
+        for text in importlib.metadata.requires(name) or []:
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                needed = requirement.name.lower().replace("_", "-").replace(".", "-")
+                assert needed in locked, f"{name} needs {needed}"
+
+
+# --- environment.yml
+
+
+def test_environment_yml_agrees_with_the_lock_and_names_the_eight_packages():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
+    (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
+    assert "python=3.10" in conda
+    locked = pins("gpu-cu118", "3.10")
+    assert f"pip={locked['pip']}" in conda
+    named = dict(entry.split("==") for entry in pip if "==" in entry)
+    assert named == {name: locked[name] for name in named}
+    assert set(MISSION) <= set(named)
+    asked = {requirement.name for requirement in direct("gpu-cu118.in")}
+    assert asked - {"pip"} == set(named), "a direct requirement is missing here, or gone there"
+    assert "--editable ." in pip
+
+
+# --- course_lib comes before paddle
+
+
+def imported(tree: ast.AST) -> list[str]:
+    """Top-level names of packages in the order of the lines that import them."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name.split(".")[0]) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.append((node.lineno, node.module.split(".")[0]))
+    return [name for _, name in sorted(found, key=lambda item: item[0])]
+
+
+def code_of(path: Path) -> str:
+    if path.suffix == ".py":
+        return path.read_text(encoding="utf-8")
+    cells = nbformat.read(path, as_version=4).cells
+    lines = "\n".join(cell.source for cell in cells if cell.cell_type == "code").splitlines()
+    # Magics and shell lines are no Python.
+    return "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in lines)
+
+
+def scripts() -> list[Path]:
+    found = []
+    for folder in ("solutions", "notebooks", "bootstrap", "benchmarks", "tools", "tests"):
+        for path in (ROOT / folder).rglob("*"):
+            hidden = any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+            if path.suffix in (".py", ".ipynb") and not hidden:
+                found.append(path)
+    return sorted(found)
+
+
+def comes_too_late(code: str) -> bool:
+    for name in imported(ast.parse(code)):
+        if name == "course_lib":
+            return False
+        if name in ("paddle", "paddlenlp", "paddleslim", "visualdl"):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("path", scripts(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_course_lib_is_imported_before_paddle(path):
+    code = code_of(path)
+    if re.search(r"^# without course_lib: ", code, re.MULTILINE):  # a script that has to show what happens then
+        pytest.skip("says that it does without")
+    assert not comes_too_late(code), "put `import course_lib` above the first import of paddle"
+
+
+def test_the_test_of_the_order_can_fail():
+    assert comes_too_late("import paddle\nimport course_lib")
+    assert comes_too_late("from paddlenlp.datasets import MapDataset")
+    assert comes_too_late("def f():\n    import paddle.nn\n\nimport course_lib")
+    assert not comes_too_late("from course_lib import data\nimport paddle")
+    assert not comes_too_late("import numpy")
+
+
+# --- make
+
+# `make LOCK=... test` hands its variables on to the tests.
+OURS = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "LOCK", "DEVICE", "PYTHON")
+OUTSIDE = {key: value for key, value in os.environ.items() if key not in OURS}
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """The Makefile with a Python that only notes what it is asked to install."""
+    for name in ("Makefile", "pyproject.toml", "requirements/cpu.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copy(tmp_path / "requirements/cpu.txt", tmp_path / "requirements/gpu-cu118.txt")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    # It must never run a real Python: that one would install into the environment of the tests.
+    script = f"""#!/bin/sh
+case "$*" in
+    "-m venv "*)
+        for directory; do :; done
+        mkdir -p "$directory/bin" && cp "$0" "$directory/bin/python" ;;
+    *)
+        echo "$@" >> {tmp_path}/log
+        case "$*" in *"-r requirements"*) [ ! -e {tmp_path}/fail ] ;; esac ;;
+esac
+"""
+    (commands / "python3.11").write_text(script)
+    (commands / "python3.11").chmod(0o755)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/find_python.sh").write_text(f"echo {commands / 'python3.11'}\n")
+
+    def make(*arguments: str) -> subprocess.CompletedProcess:
+        log = tmp_path / "log"
+        log.unlink(missing_ok=True)
+        done = subprocess.run(
+            ["make", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=OUTSIDE,
+        )
+        done.log = log.read_text() if log.exists() else ""
+        return done
+
+    return make, tmp_path
+
+
+def test_a_target_sets_itself_up_once(checkout):
+    make, root = checkout
+    first = make("LOCK=cpu", "env")
+    assert first.returncode == 0, first.stderr
+    assert "--no-deps --require-hashes -r requirements/cpu.txt" in first.log
+    assert "-e ." in first.log and "ipykernel install" in first.log
+    assert (root / ".venv/first.txt").read_text().count("==") == 3
+    second = make("LOCK=cpu", "env")
+    assert second.returncode == 0 and second.log == ""
+    doctor_run = make("LOCK=cpu", "doctor")
+    assert doctor_run.log == "-m course_lib doctor\n"
+    os.utime(root / "requirements/cpu.txt", (2e9, 2e9))
+    assert "requirements/cpu.txt" in make("LOCK=cpu", "env").log, "a new lock is installed"
+
+
+def test_an_interrupted_install_does_not_count(checkout):
+    make, root = checkout
+    (root / "fail").touch()
+    assert make("LOCK=cpu", "env").returncode != 0
+    assert not (root / ".venv/.stamp-cpu").exists()
+    (root / ".venv/half").touch()
+    (root / "fail").unlink()
+    assert make("LOCK=cpu", "env").returncode == 0
+    assert not (root / ".venv/half").exists(), "the half-made environment was made afresh"
+    assert (root / ".venv/.stamp-cpu").exists()
+
+
+def test_the_other_lock_gets_an_environment_of_its_own(checkout):
+    make, root = checkout
+    make("LOCK=cpu", "env")
+    (root / ".venv/of-the-cpu").touch()
+    done = make("DEVICE=gpu", "env")
+    assert "requirements/gpu-cu118.txt" in done.log
+    assert not (root / ".venv/of-the-cpu").exists()
+    assert sorted(path.name for path in (root / ".venv").glob(".stamp-*")) == [".stamp-gpu-cu118"]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "lock"),
+    [("7.5", "gpu-cu118"), ("8.9", "gpu-cu118"), ("9.0", "cpu"), ("5.2", "cpu"), ("10.0", "cpu")],
+)
+def test_the_lock_follows_the_card(capabilities, lock, tmp_path):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\necho {capabilities}\n")
+    smi.chmod(0o755)
+    done = subprocess.run(
+        ["make", "-n", "env", "-f", str(ROOT / "Makefile")],
+        cwd=shutil.copytree(REQUIREMENTS, tmp_path / "checkout" / "requirements").parent,
+        env={**OUTSIDE, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert f"requirements/{lock}.txt" in done.stdout + done.stderr or f"stamp-{lock}" in done.stderr
+
+
+def test_make_alone_lists_the_targets():
+    done = subprocess.run(["make"], cwd=ROOT, env=OUTSIDE, capture_output=True, text=True)
+    targets = "env lab quickstart test lint doctor execute notebooks bench clean lock"
+    for target in targets.split():
+        assert re.search(rf"^  make {target}\s+\S", done.stdout, re.MULTILINE), target
+
+
+# --- which Python
+
+
+def find_python(path: Path, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["/bin/sh", ROOT / "tools/find_python.sh", *arguments],
+        env={"PATH": str(path), "HOME": str(path)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def stand_in(path: Path, version: str | None = None, venv: bool = True) -> None:
+    """A command that answers as a Python of that version would; None is a shim that fails."""
+    if version is None:
+        body = 'echo "pyenv: command not found" >&2; exit 127'
+    else:
+        fits = 0 if version in PYTHONS else 1
+        body = f"""case "$*" in
+    *"sys.exit("*) exit {fits} ;;
+    *"import venv"*) exit {0 if venv else 1} ;;
+    *version_info*) echo {version} ;;
+    *executable*) echo {path} ;;
+    *--version*) echo Python {version}.0 ;;
+esac"""
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def test_a_fitting_python_is_found(tmp_path):
+    stand_in(tmp_path / "python3", "3.13")
+    stand_in(tmp_path / "python3.12")  # a shim of a version that is not selected
+    stand_in(tmp_path / "python3.11", "3.11", venv=False)
+    stand_in(tmp_path / "python3.10", "3.10")
+    assert find_python(tmp_path).stdout.strip() == str(tmp_path / "python3.10")
+    stand_in(tmp_path / "python3", "3.12")
+    assert find_python(tmp_path).stdout.strip() == str(tmp_path / "python3")
+
+
+def test_pyenv_versions_are_found_without_being_selected(tmp_path):
+    stand_in(tmp_path / "python3", "3.9")
+    inside = tmp_path / ".pyenv/versions/3.11.7/bin"
+    inside.mkdir(parents=True)
+    stand_in(inside / "python", "3.11")
+    assert find_python(tmp_path).stdout.strip() == str(inside / "python")
+
+
+def test_otherwise_it_says_what_to_install(tmp_path):
+    nothing = find_python(tmp_path)
+    assert nothing.returncode == 1 and nothing.stdout == ""
+    assert "no working python3" in nothing.stderr
+    stand_in(tmp_path / "python3.12", "3.12", venv=False)
+    done = find_python(tmp_path)
+    assert done.returncode == 1 and "apt-get install python3.12-venv" in done.stderr
+
+
+def test_a_python_that_was_asked_for_is_the_only_candidate(tmp_path):
+    stand_in(tmp_path / "python3", "3.12")
+    stand_in(tmp_path / "old", "3.8")
+    done = find_python(tmp_path, str(tmp_path / "old"))
+    assert done.returncode == 1 and "there is Python 3.8.0" in done.stderr
+
+
+# --- the bootstrap notebook
+
+
+def test_the_bootstrap_notebook_is_valid_and_runs(tmp_path):
+    path = ROOT / "bootstrap" / "bootstrap.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert all(not cell.outputs for cell in notebook.cells if cell.cell_type == "code")
+    if Path(sys.prefix) != ROOT / ".venv" or not list((ROOT / ".venv").glob(".stamp-*")):
+        pytest.skip("this environment was not made by make; running it would make another one")
+    from nbclient import NotebookClient
+
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3")
+    variables = {**os.environ, "JUPYTER_DATA_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    client.execute(cwd=str(path.parent), env=variables)
+    text = "".join(
+        output.get("text", "")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    )
+    assert "The course is in" in text and "nothing is broken" in text
+    assert list(tmp_path.rglob("kernels/paddlenlp-course/kernel.json"))
+
+
+def test_the_package_is_the_one_in_this_checkout():
+    assert Path(course_lib.__file__).parent == ROOT / "course_lib"
