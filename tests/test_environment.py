@@ -219,7 +219,8 @@ def comes_too_late(code: str) -> bool:
 @pytest.mark.parametrize("path", scripts(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_course_lib_is_imported_before_paddle(path):
     code = code_of(path)
-    if re.search(r"^# without course_lib: ", code, re.MULTILINE):  # a script that has to show what happens then
+    # A script that has to show what happens then.
+    if re.search(r"^# without course_lib: ", code, re.MULTILINE):
         pytest.skip("says that it does without")
     assert not comes_too_late(code), "put `import course_lib` above the first import of paddle"
 
