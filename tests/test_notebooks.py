@@ -17,6 +17,7 @@ from course_lib.checks import attempted, solved
 from course_lib.runtime import InputError
 
 import nbformat
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -314,6 +315,11 @@ def test_generate_refuses_a_chapter_that_would_leak_or_break(course, old, new, p
     assert list((course / "notebooks").iterdir()) == []
 
 
+def kernels_running() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if "ipykernel_launcher" in child.cmdline()]
+
+
 def test_execute_saves_outputs_that_a_second_run_repeats(course):
     path = course / "solutions" / "90_demo.ipynb"
     assert notebooks.execute(path) is None
@@ -324,6 +330,7 @@ def test_execute_saves_outputs_that_a_second_run_repeats(course):
     assert notebook.metadata.course.code == notebooks.code_digest(notebook)
     assert notebooks.execute(path) is None
     assert path.read_bytes() == first
+    assert kernels_running() == []
 
     # What stands below a change was not computed by the code above it any more.
     (course / "demo.py").write_text(SCRIPT.replace("= 2 * number", "= number + number"), "utf-8")
@@ -342,6 +349,7 @@ def test_execute_leaves_the_file_alone_when_a_cell_fails(course, capsys):
     message = capsys.readouterr().err
     assert "90_demo.ipynb, cell 5" in message and "That is the smallest." in message
     assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
+    assert kernels_running() == []
 
 
 def test_command_line_reports_bad_input_in_one_line(course, capsys):

@@ -391,7 +391,8 @@ def execute(path: Path, profile: str = "cpu", save: bool = True) -> str | None:
             resources={"metadata": {"path": str(path.parent)}},
         )
         try:
-            client.execute(env=environment)
+            # nbclient leaves a kernel running that came from a manager it was given, unless told.
+            client.execute(cleanup_kc=True, env=environment)
         except (nbclient.exceptions.CellExecutionError, nbclient.exceptions.DeadKernelError) as err:
             return f"{path.name}, {_last_cell(notebook)}: {_short(err)}; the file is as it was"
         except nbclient.exceptions.CellTimeoutError:
