@@ -181,6 +181,7 @@ def test_a_kill_before_any_file_operation_leaves_a_complete_checkpoint(tmp_path,
         assert {path.name for path in directory.iterdir()} == {path.name for path in remaining}
         if not os.WIFSIGNALED(status):
             assert os.waitstatus_to_exitcode(status) == 0
+            assert [path.name[-1] for path in remaining] == ["2", "3"]
             break
     assert number > 20, "the hook saw hardly any file operation"
 
