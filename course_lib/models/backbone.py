@@ -156,7 +156,7 @@ def _fresh(texts: Iterable[str] | None, num_classes: int, config: dict):
     vocab_file.write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     tokenizer = ErnieTokenizer(str(vocab_file), do_lower_case=True)
     weakref.finalize(tokenizer, shutil.rmtree, directory, ignore_errors=True)
-    settings = {**FRESH, **config}
+    settings = {**FRESH, "suggested_learning_rate": FRESH_LEARNING_RATE, **config}
     model = ErnieForSequenceClassification(
         ErnieConfig(
             vocab_size=len(vocabulary),

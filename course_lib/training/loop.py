@@ -217,7 +217,7 @@ def fit(
 
 
 def seed_step(seed: int, step: int) -> None:
-    """Seed Python, NumPy and paddle for one step (costs about 20 microseconds).
+    """Seed Python, NumPy and paddle for one step (costs about 40 microseconds).
 
     A saved paddle random state holds only device, seed and offset, and dropout masks differ after
     it is loaded again. Seeding from (seed, step) makes each step's masks depend on nothing before
