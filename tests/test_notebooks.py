@@ -449,3 +449,23 @@ def test_generated_notebooks_are_tracked_with_their_sources():
         pytest.skip("not a git checkout")
     files = set(listed.stdout.split())
     assert {f"notebooks/{path.name}" for path in CHAPTERS} <= files
+
+
+def test_the_readme_lists_every_chapter_with_its_times():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path in CHAPTERS:
+        first = notebooks.read(path).cells[0].source
+        title = re.match(r"# (.+)", first).group(1)
+        row = next(line for line in readme.splitlines() if f"notebooks/{path.name}" in line)
+        assert row.startswith(f"| [{title}](")
+        reading, computing = re.search(
+            r"\*\*Time\*\*: about (.+?) to read and do, about (.+?) of computing", first
+        ).groups()
+        assert row.endswith(f"| {reading} | {computing} |"), (reading, computing)
+
+
+def test_every_file_that_the_readme_names_exists():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = [target for target in re.findall(r"\]\(([^)]+)\)", readme) if ":" not in target]
+    assert len(targets) > 5
+    assert [target for target in targets if not (ROOT / target).exists()] == []

@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import base64
 import copy
 import difflib
 import hashlib
@@ -289,7 +290,10 @@ def _cell_metadata(cell: NotebookNode) -> NotebookNode:
 
 
 def generate(check: bool = False) -> list[Path]:
-    """Write notebooks/ from solutions/, return the files that differed; `check` only compares."""
+    """Write notebooks/ and the README's picture from solutions/; return the files that differed.
+
+    With `check` they are only compared.
+    """
     wanted = {}
     for path in chapters():
         edition = learner_edition(read(path), path.relative_to(ROOT))
@@ -304,7 +308,24 @@ def generate(check: bool = False) -> list[Path]:
             changed.append(path)
             if not check:
                 write(edition, path)
+    target, picture = ROOT / "docs" / "quick_start.png", readme_picture()
+    if picture is not None and (not target.exists() or target.read_bytes() != picture):
+        changed.append(target)
+        if not check:
+            with atomic_file(target, "wb") as file:
+                file.write(picture)
     return changed
+
+
+def readme_picture() -> bytes | None:
+    """Return the saved figure of chapter 01's demo, which the README shows; None without one."""
+    for path in chapters():
+        for cell in read(path).cells:
+            if path.stem.startswith("01_") and "SentimentDemo(" in cell.source:
+                for output in cell.get("outputs", []):
+                    if "image/png" in output.get("data", {}):
+                        return base64.b64decode(output.data["image/png"])
+    return None
 
 
 # Running
