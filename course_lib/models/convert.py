@@ -1,0 +1,298 @@
+"""Weights of BERT and ERNIE from PyTorch (Hugging Face's names) to PaddleNLP, and back.
+
+The two libraries hold the same numbers under different names, and a Linear keeps its matrix the
+other way round: [outputs, inputs] in PyTorch, [inputs, outputs] in Paddle. Embeddings, layer norms
+and the masked-LM decoder (which shares the embeddings) are equal in both.
+
+    python -m course_lib.models.convert to_paddle model.safetensors converted.safetensors
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from course_lib.runtime import InputError, atomic_directory, atomic_file
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+Arrays = Mapping[str, np.ndarray]
+
+MODELS = ("bert", "ernie")
+
+# PyTorch name, Paddle name, both without the model's prefix; {n} is a layer, {p} weight or bias.
+# The third item tells whether the matrix is transposed.
+_ENCODER = (
+    ("embeddings.word_embeddings.weight", "embeddings.word_embeddings.weight", False),
+    ("embeddings.position_embeddings.weight", "embeddings.position_embeddings.weight", False),
+    ("embeddings.token_type_embeddings.weight", "embeddings.token_type_embeddings.weight", False),
+    ("embeddings.task_type_embeddings.weight", "embeddings.task_type_embeddings.weight", False),
+    ("embeddings.LayerNorm.{p}", "embeddings.layer_norm.{p}", False),
+    ("encoder.layer.{n}.attention.self.query.{p}", "encoder.layers.{n}.self_attn.q_proj.{p}", True),
+    ("encoder.layer.{n}.attention.self.key.{p}", "encoder.layers.{n}.self_attn.k_proj.{p}", True),
+    ("encoder.layer.{n}.attention.self.value.{p}", "encoder.layers.{n}.self_attn.v_proj.{p}", True),
+    (
+        "encoder.layer.{n}.attention.output.dense.{p}",
+        "encoder.layers.{n}.self_attn.out_proj.{p}",
+        True,
+    ),
+    ("encoder.layer.{n}.attention.output.LayerNorm.{p}", "encoder.layers.{n}.norm1.{p}", False),
+    ("encoder.layer.{n}.intermediate.dense.{p}", "encoder.layers.{n}.linear1.{p}", True),
+    ("encoder.layer.{n}.output.dense.{p}", "encoder.layers.{n}.linear2.{p}", True),
+    ("encoder.layer.{n}.output.LayerNorm.{p}", "encoder.layers.{n}.norm2.{p}", False),
+    ("pooler.dense.{p}", "pooler.dense.{p}", True),
+)
+_HEADS = (
+    ("cls.predictions.transform.dense.{p}", "cls.predictions.transform.{p}", True),
+    ("cls.predictions.transform.LayerNorm.{p}", "cls.predictions.layer_norm.{p}", False),
+    ("cls.predictions.decoder.weight", "cls.predictions.decoder.weight", False),
+    ("cls.predictions.bias", "cls.predictions.decoder_bias", False),
+    ("cls.predictions.decoder.bias", "cls.predictions.decoder.bias", False),
+    ("classifier.{p}", "classifier.{p}", True),
+    ("qa_outputs.{p}", "classifier.{p}", True),
+)
+# PyTorch keeps index tables among the weights; they hold 0, 1, 2, ... and Paddle makes its own.
+_TABLES = re.compile(r"(.*\.)?embeddings\.(position_ids|token_type_ids)")
+
+
+def to_paddle(weights: Arrays, model: str = "ernie") -> dict[str, np.ndarray]:
+    """Rename and turn the weights of a PyTorch model for PaddleNLP.
+
+    Args:
+        weights: a state dict as NumPy arrays, names as Hugging Face's BERT or ERNIE have them, with
+            or without the prefix `bert.` or `ernie.` before the encoder's.
+        model: the prefix that the PaddleNLP class expects, "ernie" or "bert".
+
+    Returns:
+        The state dict for PaddleNLP. A masked-LM bias is there under both names that PaddleNLP has
+        for it.
+
+    Raises:
+        InputError: a weight that BERT and ERNIE do not have, or one whose shape cannot be right.
+    """
+    converted = _convert(weights, model, to_torch=False)
+    for one, other in (("decoder_bias", "decoder.bias"), ("decoder.bias", "decoder_bias")):
+        if f"cls.predictions.{one}" in converted:
+            converted.setdefault(f"cls.predictions.{other}", converted[f"cls.predictions.{one}"])
+    return converted
+
+
+def to_torch(
+    weights: Arrays, model: str = "bert", question_answering: bool = False
+) -> dict[str, np.ndarray]:
+    """Rename and turn the weights of a PaddleNLP model for PyTorch.
+
+    Args:
+        weights: a state dict as NumPy arrays, names as PaddleNLP's BERT or ERNIE have them.
+        model: the prefix of the PyTorch class, "bert" or "ernie".
+        question_answering: the head is one of question answering, called qa_outputs in PyTorch;
+            PaddleNLP calls every head classifier, so the names alone do not tell.
+
+    Raises:
+        InputError: as for `to_paddle`.
+    """
+    return _convert(weights, model, to_torch=True, question_answering=question_answering)
+
+
+def expected_shapes(config: Mapping) -> dict[str, tuple[int, ...]]:
+    """Names (PaddleNLP's, without prefix) and shapes of the encoder of a config.json."""
+    try:
+        width, inner = int(config["hidden_size"]), int(config["intermediate_size"])
+        layers, vocabulary = int(config["num_hidden_layers"]), int(config["vocab_size"])
+        positions, types = int(config["max_position_embeddings"]), int(config["type_vocab_size"])
+    except KeyError as error:
+        raise InputError("config.json", f"has no {error}", "the sizes of a BERT or ERNIE") from None
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings.weight": (vocabulary, width),
+        "embeddings.position_embeddings.weight": (positions, width),
+        "embeddings.token_type_embeddings.weight": (types, width),
+    }
+
+    def linear(name: str, inputs: int, outputs: int) -> None:
+        shapes[f"{name}.weight"], shapes[f"{name}.bias"] = (inputs, outputs), (outputs,)
+
+    def norm(name: str) -> None:
+        shapes[f"{name}.weight"] = shapes[f"{name}.bias"] = (width,)
+
+    norm("embeddings.layer_norm")
+    for layer in range(layers):
+        prefix = f"encoder.layers.{layer}"
+        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            linear(f"{prefix}.self_attn.{part}", width, width)
+        linear(f"{prefix}.linear1", width, inner)
+        linear(f"{prefix}.linear2", inner, width)
+        norm(f"{prefix}.norm1")
+        norm(f"{prefix}.norm2")
+    linear("pooler.dense", width, width)
+    return shapes
+
+
+def check_fits(weights: Arrays, config: Mapping, where: str | os.PathLike = "weights") -> None:
+    """Compare PaddleNLP weights with a configuration.
+
+    Raises:
+        InputError: naming the first weight that is missing or has another shape, and both shapes.
+    """
+    bare = {_split_prefix(name)[1]: array for name, array in weights.items()}
+    for name, shape in expected_shapes(config).items():
+        if name not in bare:
+            raise InputError(where, f"lacks {name}", f"an array of shape {list(shape)}")
+        found = bare[name].shape
+        if found != shape:
+            raise InputError(
+                where, f"{name} has shape {list(found)}", f"{list(shape)} by the config"
+            )
+
+
+def read_weights(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Read a .safetensors file.
+
+    Raises:
+        InputError: no such file, or it is damaged.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(path, "does not exist", "a .safetensors file")
+    try:
+        return load_file(path)
+    except (SafetensorError, ValueError, KeyError, OSError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(path, f"is damaged ({reason})", "a complete .safetensors file") from None
+
+
+def write_weights(path: str | os.PathLike, weights: Arrays, framework: str) -> None:
+    """Write a .safetensors file, whole or not at all.
+
+    Args:
+        framework: what the metadata shall say: PaddleNLP reads "np", Hugging Face "pt", only.
+    """
+    arrays = {name: np.ascontiguousarray(array) for name, array in weights.items()}
+    with atomic_file(path, "wb") as handle:
+        handle.write(save(arrays, metadata={"format": framework}))
+
+
+def convert_directory(
+    source: str | os.PathLike,
+    target: str | os.PathLike,
+    vocab_file: str | os.PathLike | None = None,
+    model: str = "ernie",
+) -> Path:
+    """Make a PaddleNLP directory out of a Hugging Face one.
+
+    `AutoModel` and `AutoTokenizer` of PaddleNLP load the result. The source holds config.json,
+    model.safetensors and, unless `vocab_file` is given, vocab.txt. Of the configuration the sizes
+    and rates that both libraries know are kept.
+
+    Raises:
+        InputError: a file is missing or damaged, or weights and configuration do not fit.
+    """
+    source = Path(source)
+    try:
+        theirs = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(source / "config.json", f"cannot be read ({error})", "JSON") from None
+    weights = to_paddle(read_weights(source / "model.safetensors"), model)
+    config = {name: theirs[name] for name in _CONFIG if name in theirs}
+    config |= {"model_type": model, "architectures": [f"{model.capitalize()}ForMaskedLM"]}
+    check_fits(weights, config, source / "model.safetensors")
+    vocabulary = Path(vocab_file or source / "vocab.txt")
+    if not vocabulary.is_file():
+        raise InputError(vocabulary, "does not exist", "the vocabulary, a token a line")
+    tokenizer = {"do_lower_case": True, "tokenizer_class": f"{model.capitalize()}Tokenizer"}
+    target = Path(target)
+    with atomic_directory(target) as temporary:
+        write_weights(temporary / "model.safetensors", weights, "np")
+        (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        (temporary / "tokenizer_config.json").write_text(json.dumps(tokenizer, indent=2) + "\n")
+        (temporary / "vocab.txt").write_bytes(vocabulary.read_bytes())
+    return target
+
+
+_CONFIG = (
+    "attention_probs_dropout_prob",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "hidden_size",
+    "initializer_range",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "pad_token_id",
+    "type_vocab_size",
+    "vocab_size",
+)
+
+
+def _convert(
+    weights: Arrays, model: str, to_torch: bool, question_answering: bool = False
+) -> dict[str, np.ndarray]:
+    if model not in MODELS:
+        raise InputError("model", f"is {model!r}", " or ".join(MODELS))
+    unwanted = "classifier" if question_answering else "qa_outputs"
+    rows = [row for row in _HEADS if not (to_torch and row[0].startswith(unwanted))]
+    converted: dict[str, np.ndarray] = {}
+    for name, array in weights.items():
+        if not to_torch and _TABLES.fullmatch(name):
+            continue
+        bare = _split_prefix(name)[1]
+        found, prefix = _rename(bare, _ENCODER, to_torch), f"{model}."
+        if found is None:
+            found, prefix = _rename(bare, rows, to_torch), ""
+        if found is None:
+            side = "PaddleNLP's" if to_torch else "PyTorch's"
+            raise InputError(name, f"is no weight of {side} BERT or ERNIE", "a BERT or ERNIE")
+        new, turned = found
+        if turned and bare.endswith("weight"):
+            if array.ndim != 2:
+                raise InputError(name, f"has shape {list(array.shape)}", "a matrix")
+            array = np.ascontiguousarray(array.T)
+        converted[prefix + new] = array
+    return converted
+
+
+def _rename(name: str, table, to_torch: bool) -> tuple[str, bool] | None:
+    for torch_name, paddle_name, turned in table:
+        old, new = (paddle_name, torch_name) if to_torch else (torch_name, paddle_name)
+        pattern = re.escape(old).replace(r"\{n\}", r"(?P<n>\d+)")
+        pattern = pattern.replace(r"\{p\}", r"(?P<p>weight|bias)")
+        match = re.fullmatch(pattern, name)
+        if match:
+            return new.format(**match.groupdict()), turned
+    return None
+
+
+def _split_prefix(name: str) -> tuple[str, str]:
+    first, _, rest = name.partition(".")
+    return (first, rest) if first in MODELS else ("", name)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Convert one .safetensors file; the exit status is 2 when an input is not as expected."""
+    parser = argparse.ArgumentParser(prog="python -m course_lib.models.convert")
+    parser.add_argument("direction", choices=("to_paddle", "to_torch"))
+    parser.add_argument("source", type=Path, help=".safetensors to read")
+    parser.add_argument("target", type=Path, help=".safetensors to write")
+    parser.add_argument("--model", choices=MODELS, help="prefix of the result")
+    options = parser.parse_args(arguments)
+    try:
+        weights = read_weights(options.source)
+        if options.direction == "to_paddle":
+            write_weights(options.target, to_paddle(weights, options.model or "ernie"), "np")
+        else:
+            write_weights(options.target, to_torch(weights, options.model or "bert"), "pt")
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

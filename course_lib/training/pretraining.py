@@ -1,0 +1,282 @@
+"""Masked language modelling with whole words, to go on pretraining on texts of one's own.
+
+ERNIE hides whole words instead of single characters: when only 店 of 酒店 is hidden, the other half
+gives it away, and the model learns spelling instead of meaning. Where words begin comes from a
+dictionary (jieba's, to which you can add the words of your domain).
+
+    model = AutoModelForMaskedLM.from_pretrained("data/backbone")
+    history = pretrain(model, tokenizer, "reviews.txt", output_dir="pretrained", epochs=3)
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from course_lib.data import LengthGroupedBatchSampler, read_texts
+from course_lib.runtime import InputError, atomic_directory
+from course_lib.training.loop import History, fit
+
+import jieba
+import numpy as np
+import paddle
+from paddle.io import DataLoader
+from paddlenlp.transformers import BasicTokenizer
+
+Sequences = list[tuple[np.ndarray, np.ndarray]]  # ids with [CLS] and [SEP]; where words begin
+
+
+class WordEncoder:
+    """Token ids of a text, and which of them begin a word.
+
+    Args:
+        tokenizer: a BERT or ERNIE tokenizer of PaddleNLP.
+        user_dictionary: a file with a word a line (optionally a frequency after a space), added to
+            jieba's own dictionary.
+
+    Raises:
+        InputError: the user dictionary cannot be read.
+    """
+
+    def __init__(self, tokenizer, user_dictionary: str | os.PathLike | None = None) -> None:
+        self.tokenizer = tokenizer
+        jieba.setLogLevel(logging.WARNING)
+        self.cutter = jieba.Tokenizer()
+        if user_dictionary is not None:
+            try:
+                self.cutter.load_userdict(str(user_dictionary))
+            except (OSError, ValueError) as error:
+                raise InputError(
+                    user_dictionary, f"cannot be used ({error})", "a word a line, in UTF-8"
+                ) from None
+        self._basic = BasicTokenizer(tokenize_chinese_chars=True)
+        self._unit_ids: dict[str, list[int]] = {}
+        self._alone: dict[str, bool] = {}
+
+    def __call__(self, text: str) -> tuple[list[int], list[bool]]:
+        """Encode a text without special tokens.
+
+        Returns:
+            `(ids, starts)` of one length: the ids that the tokenizer gives, and True where a word
+            begins. The pieces of a Latin word or a number (##) always belong to one word.
+        """
+        begins = {begin for _, begin, _ in self.cutter.tokenize(text)}
+        ids: list[int] = []
+        starts: list[bool] = []
+        opened = False  # a word has begun whose first token is still to come
+        for begin, unit in self._units(text):
+            opened = opened or begin in begins
+            pieces = self._ids(unit)
+            if pieces:
+                ids.extend(pieces)
+                starts.append(opened)
+                starts.extend([False] * (len(pieces) - 1))
+                opened = False
+        if starts:
+            starts[0] = True
+        return ids, starts
+
+    def _units(self, text: str) -> Iterator[tuple[int, str]]:
+        """What the tokenizer keeps together: single characters, or runs of letters and digits."""
+        start = None
+        for position, character in enumerate(text):
+            if self._stands_alone(character):
+                if start is not None:
+                    yield start, text[start:position]
+                    start = None
+                yield position, character
+            elif start is None:
+                start = position
+        if start is not None:
+            yield start, text[start:]
+
+    def _stands_alone(self, character: str) -> bool:
+        alone = self._alone.get(character)
+        if alone is None:
+            alone = len(self._basic.tokenize(f"a{character}a")) != 1
+            self._alone[character] = alone
+        return alone
+
+    def _ids(self, unit: str) -> list[int]:
+        ids = self._unit_ids.get(unit)
+        if ids is None:
+            ids = self.tokenizer.convert_tokens_to_ids(self.tokenizer.tokenize(unit))
+            self._unit_ids[unit] = ids
+        return ids
+
+
+def make_sequences(
+    texts: Sequence[str], encoder: WordEncoder, max_seq_length: int = 128
+) -> Sequences:
+    """Encode texts, one after the other; a text too long for one sequence is cut into several.
+
+    Returns:
+        `(ids, starts)` of each sequence: int64 with [CLS] and [SEP], and bool, of the same length.
+        Texts without any token give none.
+    """
+    first, last = encoder.tokenizer.cls_token_id, encoder.tokenizer.sep_token_id
+    room = max_seq_length - 2
+    if room < 1:
+        raise ValueError(f"max_seq_length is {max_seq_length}; expected at least 3")
+    sequences = []
+    for text in texts:
+        ids, starts = encoder(text)
+        for begin in range(0, len(ids), room):
+            own = [first, *ids[begin : begin + room], last]
+            words = [True, True, *starts[begin + 1 : begin + room], True]
+            sequences.append((np.array(own, dtype="int64"), np.array(words, dtype=bool)))
+    return sequences
+
+
+def hide_words(
+    ids: np.ndarray,
+    starts: np.ndarray,
+    random: np.random.Generator,
+    *,
+    vocab_size: int,
+    mask_id: int,
+    special_ids: Sequence[int],
+    rate: float = 0.15,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hide whole words of one sequence: each with probability `rate`, and at least one.
+
+    Of the hidden tokens 80% become [MASK], 10% a random token and 10% stay, so that the model
+    cannot know which of the tokens that it sees are right.
+
+    Args:
+        ids, starts: int64 and bool of shape [seq_len], as `make_sequences` gives them.
+        special_ids: never hidden.
+
+    Returns:
+        `(read, positions)`: the ids to read, [seq_len], and where tokens were hidden, [hidden].
+    """
+    word = np.cumsum(starts) - 1
+    candidate = ~np.isin(ids, special_ids)
+    if not candidate.any():
+        return ids, np.zeros(0, dtype="int64")
+    words = np.unique(word[candidate])
+    chosen = words[random.random(len(words)) < rate]
+    if len(chosen) == 0:
+        chosen = words[[random.integers(len(words))]]
+    positions = np.flatnonzero(candidate & np.isin(word, chosen))
+    how = random.random(len(positions))
+    read = ids.copy()
+    read[positions[how < 0.8]] = mask_id
+    noisy = positions[how >= 0.9]
+    allowed = np.setdiff1d(np.arange(vocab_size), special_ids)
+    read[noisy] = random.choice(allowed, size=len(noisy))
+    return read, positions
+
+
+def create_pretraining_dataloader(
+    sequences: Sequences,
+    tokenizer,
+    mode: str = "train",
+    batch_size: int = 32,
+    mask_rate: float = 0.15,
+    seed: int = 42,
+) -> DataLoader:
+    """Batches of partly hidden sequences for `fit` and `evaluate`.
+
+    In mode "train" other words are hidden in every epoch, as a function of (seed, epoch, sequence)
+    alone, so a resumed run reads what an unbroken one reads; in mode "dev" always the same.
+
+    Returns:
+        A DataLoader of dicts: "input_ids" [N, L], "masked_positions" [M] (places in the flattened
+        ids) and "labels" [M], the hidden tokens. ErnieForMaskedLM gives scores [M, vocab_size].
+    """
+    if not sequences:
+        raise InputError("pretraining", "there is nothing to read", "at least one text")
+    sampler = LengthGroupedBatchSampler(
+        [len(ids) for ids, _ in sequences], batch_size, shuffle=mode == "train", seed=seed
+    )
+    settings = {
+        "vocab_size": tokenizer.vocab_size,
+        "mask_id": tokenizer.mask_token_id,
+        "special_ids": tokenizer.all_special_ids,
+        "rate": mask_rate,
+    }
+
+    def collate(rows: list[tuple[int, np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
+        epoch = sampler.epoch if mode == "train" else 0
+        width = max(len(ids) for _, ids, _ in rows)
+        input_ids = np.full((len(rows), width), tokenizer.pad_token_id, dtype="int64")
+        positions, labels = [], []
+        for row, (index, ids, starts) in enumerate(rows):
+            random = np.random.default_rng((seed, epoch, index))
+            read, hidden = hide_words(ids, starts, random, **settings)
+            input_ids[row, : len(ids)] = read
+            positions.append(row * width + hidden)
+            labels.append(ids[hidden])
+        return {
+            "input_ids": input_ids,
+            "masked_positions": np.concatenate(positions),
+            "labels": np.concatenate(labels),
+        }
+
+    numbered = [(index, ids, starts) for index, (ids, starts) in enumerate(sequences)]
+    return DataLoader(
+        numbered, batch_sampler=sampler, collate_fn=collate, num_workers=0, return_list=True
+    )
+
+
+def pretrain(
+    model: paddle.nn.Layer,
+    tokenizer,
+    train_file: str | os.PathLike,
+    dev_file: str | os.PathLike | None = None,
+    *,
+    output_dir: str | os.PathLike | None = None,
+    user_dictionary: str | os.PathLike | None = None,
+    max_seq_length: int = 128,
+    batch_size: int = 32,
+    mask_rate: float = 0.15,
+    learning_rate: float = 2e-4,
+    epochs: int = 1,
+    seed: int = 42,
+    **options,
+) -> History:
+    """Go on pretraining a masked language model on a text file, one text a line.
+
+    Args:
+        model: of `AutoModelForMaskedLM` (ERNIE or BERT), trained in place.
+        dev_file: texts to measure the loss and the share of rightly guessed tokens on, after each
+            epoch ("dev_loss" and "dev_accuracy" of the history).
+        output_dir: checkpoints go here, and the model to `output_dir/model`, a directory for
+            `load_backbone`.
+        user_dictionary: words of the domain, see `WordEncoder`.
+        **options: anything that `fit` takes, for example `resume=True`, `checkpoint_every`.
+
+    Returns:
+        The history of `fit`; its accuracies count hidden tokens.
+
+    Raises:
+        InputError: a file cannot be read or has nothing to learn from.
+    """
+    encoder = WordEncoder(tokenizer, user_dictionary)
+    loaders = []
+    for path, mode in ((train_file, "train"), (dev_file, "dev")):
+        if path is None:
+            loaders.append(None)
+            continue
+        sequences = make_sequences(read_texts(path), encoder, max_seq_length)
+        loader = create_pretraining_dataloader(
+            sequences, tokenizer, mode, batch_size, mask_rate, seed
+        )
+        loaders.append(loader)
+    history = fit(
+        model,
+        *loaders,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        seed=seed,
+        output_dir=output_dir,
+        **options,
+    )
+    if output_dir is not None:
+        with atomic_directory(Path(output_dir) / "model") as temporary:
+            model.save_pretrained(str(temporary), safe_serialization=True)
+            tokenizer.save_pretrained(str(temporary))
+    return history
