@@ -1,5 +1,6 @@
 """Backbones and their heads."""
 
+from course_lib.models import mended
 from course_lib.models.backbone import FRESH, load_backbone, save_model, suggested_learning_rate
 from course_lib.models.vocabulary import SPECIAL_TOKENS, build_vocabulary
 
@@ -11,3 +12,5 @@ __all__ = [
     "save_model",
     "suggested_learning_rate",
 ]
+
+mended.apply()

@@ -1,11 +1,11 @@
 """Make the corpus that the backbone is pretrained on, and show that no test text is in it.
 
-    python tools/backbone/prepare.py --texts CORPUS_DIR --output corpus.npz
+    python tools/backbone/prepare.py --texts CORPUS_DIR --output corpus.npz --tokenizer DIRECTORY
 
-CORPUS_DIR holds unlabelled texts, `NAME.txt.gz`, one paragraph a line (the model card names the ones
-that were used). To them come the reviews and the People's Daily paragraphs of the TRAIN splits. A
-paragraph goes when it has 60% of its 8-grams in common with a dev or test text, whichever of the two
-is shorter, or is equal to one.
+CORPUS_DIR holds unlabelled texts, `NAME.txt.gz`, one paragraph a line (the model card names the
+ones that were used). To them come the reviews and the People's Daily paragraphs of the TRAIN
+splits. A paragraph goes when it equals a dev or test text or shares 60% of the 8-grams of the
+shorter of the two with one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import course_lib
+import course_lib  # noqa: F401  before paddle
 from course_lib.data import load_reviews, people_daily
 from course_lib.data.reviews.split import CONTAINMENT, grams
 from course_lib.models import build_vocabulary
@@ -106,8 +106,8 @@ def allowed(rows: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], Cou
 def vocabulary(texts: list[str]) -> list[str]:
     """Characters, the rest of GB 2312, and the most frequent Latin words.
 
-    A rare character of GB 2312 whose embedding was hardly trained still beats [UNK]: it can be copied
-    into an answer, and fine-tuning can learn it.
+    A rare character of GB 2312 whose embedding was hardly trained still beats [UNK]: it can be
+    copied into an answer, and fine-tuning can learn it.
     """
     words = Counter()
     for text in texts:
@@ -208,7 +208,6 @@ def prepare(directory: Path, output: Path, tokenizer_directory: Path) -> None:
         "paragraphs": dict(Counter(source for source, _ in rows)),
         "stopped_at_the_fence": dict(stopped),
         "seconds": round(time.time() - begun),
-        "course_lib": course_lib.__version__ if hasattr(course_lib, "__version__") else None,
     }
     print(json.dumps(counts, ensure_ascii=False))
 
