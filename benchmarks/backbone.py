@@ -1,0 +1,363 @@
+"""What the shipped backbone is worth: one JSON line a task, means over three seeds on the CPU.
+
+    python benchmarks/backbone.py [--tasks reviews_2000,entities] [--seeds 42,43] [--split dev]
+
+reviews_2000 and reviews_all fine-tune it on labelled reviews beside TF-IDF (character 1-3-grams)
+and a LinearSVC on the same texts. entities tags persons, places and organisations in People's
+Daily, beside the same architecture from random weights and a dictionary of the training names.
+masked lets it guess hidden characters. The recipes were chosen on dev; the test split is for the
+final figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from course_lib import runtime
+from course_lib.data import create_dataloader, load_reviews, people_daily
+from course_lib.data.people_daily import LABELS, load_people_daily
+from course_lib.models import load_backbone
+from course_lib.runtime import seed_everything, select_device
+from course_lib.training import evaluate, fit, paired_bootstrap, predict
+from course_lib.training.prediction import inference_mode
+from course_lib.training.pretraining import (
+    WordEncoder,
+    create_pretraining_dataloader,
+    make_sequences,
+)
+
+import numpy as np
+import paddle
+from paddle.io import DataLoader
+from paddlenlp.data import Pad, Tuple
+from paddlenlp.transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    ErnieConfig,
+    ErnieForTokenClassification,
+)
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+TASKS = ("reviews_2000", "reviews_all", "entities", "masked")
+# Frozen: the embeddings and so many of the lowest layers keep their weights, which saves time.
+RECIPES = {
+    "reviews_2000": {
+        "examples": 2000,
+        "learning_rate": 3e-4,
+        "epochs": 2,
+        "batch_size": 16,
+        "max_seq_length": 96,
+        "frozen": 1,
+    },
+    "reviews_all": {
+        "examples": None,
+        "learning_rate": 2e-4,
+        "epochs": 2,
+        "batch_size": 32,
+        "max_seq_length": 128,
+        "frozen": 0,
+    },
+    "entities": {
+        "examples": 2000,
+        "learning_rate": 3e-4,
+        "epochs": 4,
+        "batch_size": 16,
+        "max_seq_length": 128,
+    },
+}
+READ = 128  # tokens at test time
+SENTENCES = 1000  # of the news split that is scored
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", default=",".join(TASKS), help="default %(default)s")
+    parser.add_argument("--seeds", default="42,43,44", help="default %(default)s")
+    parser.add_argument("--split", choices=("dev", "test"), default="test", help="to score on")
+    parser.add_argument("--backbone", type=Path, default=runtime.data_dir() / "backbone")
+    args = parser.parse_args()
+    select_device("cpu")
+    seeds = [int(seed) for seed in args.seeds.split(",")]
+    for task in args.tasks.split(","):
+        if task not in TASKS:
+            parser.error(f"no task {task!r}; there are {', '.join(TASKS)}")
+        if task == "entities":
+            result = entities(args.backbone, seeds, args.split)
+        elif task == "masked":
+            result = masked(args.backbone, args.split)
+        else:
+            result = reviews(task, args.backbone, seeds, args.split)
+        print(json.dumps({"task": task, "split": args.split, **result}), flush=True)
+
+
+def reviews(task: str, backbone: Path, seeds: Sequence[int], split: str) -> dict:
+    """Sentiment: the backbone against TF-IDF and LinearSVC."""
+    recipe = RECIPES[task]
+    scored = load_reviews(split)
+    labels = np.array([example["label"] for example in scored])
+    hits, linear_hits, seconds = [], [], []
+    for seed in seeds:
+        train = load_reviews("train", recipe["examples"], seed)
+        seed_everything(seed)
+        model, tokenizer = load_backbone(backbone, label_list=train.label_list)
+        freeze(model, recipe["frozen"])
+        loader = create_dataloader(
+            train, tokenizer, "train", recipe["batch_size"], recipe["max_seq_length"], seed=seed
+        )
+        begun = time.perf_counter()
+        fit(
+            model,
+            loader,
+            epochs=recipe["epochs"],
+            learning_rate=recipe["learning_rate"],
+            seed=seed,
+            progress=False,
+        )
+        seconds.append(time.perf_counter() - begun)
+        answers = predict(model, scored, tokenizer, max_seq_length=READ)
+        names = np.array([answer["label"] for answer in answers])
+        hits.append(names == np.array(train.label_list)[labels])
+        linear = make_pipeline(
+            TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True), LinearSVC()
+        )
+        linear.fit([e["text"] for e in train], [e["label"] for e in train])
+        linear_hits.append(linear.predict([e["text"] for e in scored]) == labels)
+    own, other = np.mean(hits, axis=0), np.mean(linear_hits, axis=0)
+    return {
+        "examples": len(train),
+        "test_examples": len(scored),
+        "test_accuracy": round(float(own.mean()), 4),
+        "baseline": round(float(other.mean()), 4),
+        "difference": _rounded(paired_bootstrap(own, other)),
+        "by_seed": [round(float(np.mean(each)), 4) for each in hits],
+        "fine_tuning_seconds": [round(value) for value in seconds],
+        "recipe": recipe,
+        "seeds": list(seeds),
+    }
+
+
+def freeze(model: paddle.nn.Layer, layers: int) -> None:
+    """Keep the embeddings and the lowest layers as they are; 0 trains everything."""
+    if layers:
+        for part in (model.ernie.embeddings, *model.ernie.encoder.layers[:layers]):
+            for parameter in part.parameters():
+                parameter.stop_gradient = True
+
+
+Span = tuple[int, int, int]  # first token, end, type
+
+
+def entities(backbone: Path, seeds: Sequence[int], split: str) -> dict:
+    """Named entities: the backbone against random weights and a dictionary."""
+    recipe = RECIPES["entities"]
+    tokenizer = AutoTokenizer.from_pretrained(str(backbone))
+    scored = load_people_daily(split, SENTENCES)
+    found: dict[str, list] = {"backbone": [], "random": [], "dictionary": []}
+    seconds = []
+    for seed in seeds:
+        train = load_people_daily("train", recipe["examples"], seed)
+        names = training_names(train)
+        for kind in ("backbone", "random"):
+            seed_everything(seed)
+            if kind == "backbone":
+                tagger = AutoModelForTokenClassification.from_pretrained(
+                    str(backbone), num_classes=len(LABELS)
+                )
+            else:
+                config = ErnieConfig.from_pretrained(str(backbone), num_labels=len(LABELS))
+                tagger = ErnieForTokenClassification(config)
+            begun = time.perf_counter()
+            tag(tagger, train, tokenizer, recipe, seed)
+            if kind == "backbone":
+                seconds.append(time.perf_counter() - begun)
+            found[kind].append(count(scored, read_tags(tagger, scored, tokenizer), names))
+        found["dictionary"].append(count(scored, look_up(scored, names), names))
+    counts = {kind: np.sum(each, axis=0) for kind, each in found.items()}  # sums over seeds
+    result: dict = {
+        "examples": len(train),
+        "test_examples": len(scored),
+        "span_f1": _f1(counts["backbone"][:, 0]),
+        "baseline": {kind: _f1(counts[kind][:, 0]) for kind in ("random", "dictionary")},
+    }
+    for column, name in ((1, "seen"), (2, "unseen")):
+        result[name] = {kind: _f1(each[:, column]) for kind, each in counts.items()}
+    result["difference"] = {
+        kind: bootstrap_f1(counts["backbone"][:, 0], counts[kind][:, 0])
+        for kind in ("random", "dictionary")
+    }
+    result["fine_tuning_seconds"] = [round(value) for value in seconds]
+    return {**result, "recipe": recipe, "seeds": list(seeds)}
+
+
+class _Flat(paddle.nn.Layer):
+    """A tagger whose scores have shape [tokens, labels], as `fit` counts them."""
+
+    def __init__(self, tagger: paddle.nn.Layer) -> None:
+        super().__init__()
+        self.tagger = tagger
+
+    def forward(self, input_ids):
+        scores = self.tagger(input_ids)
+        return scores.reshape([-1, scores.shape[-1]])
+
+
+def tag(tagger, dataset, tokenizer, recipe: dict, seed: int) -> None:
+    """Train a tagger in place."""
+    rows = [_encode(example, tokenizer, recipe["max_seq_length"]) for example in dataset]
+    loader = DataLoader(
+        rows,
+        batch_sampler=_grouped(rows, recipe["batch_size"], seed),
+        collate_fn=Tuple(Pad(pad_val=tokenizer.pad_token_id), Pad(pad_val=-100)),
+        return_list=True,
+    )
+    cross_entropy = paddle.nn.CrossEntropyLoss(ignore_index=-100)
+    fit(
+        _Flat(tagger),
+        loader,
+        epochs=recipe["epochs"],
+        learning_rate=recipe["learning_rate"],
+        seed=seed,
+        criterion=lambda scores, labels: cross_entropy(scores, labels.reshape([-1])),
+        progress=False,
+    )
+
+
+def read_tags(tagger, dataset, tokenizer) -> list[set[Span]]:
+    """The entities that a tagger finds in each example."""
+    rows = [_encode(example, tokenizer, people_daily.LONGEST + 2) for example in dataset]
+    order = np.argsort([len(ids) for ids, _ in rows], kind="stable")
+    found: list[set[Span]] = [set() for _ in rows]
+    with inference_mode(tagger):
+        for start in range(0, len(order), 32):
+            chosen = order[start : start + 32]
+            ids = Pad(pad_val=tokenizer.pad_token_id)([rows[index][0] for index in chosen])
+            tags = tagger(paddle.to_tensor(ids)).argmax(-1).numpy()
+            for index, row in zip(chosen, tags, strict=True):
+                found[index] = spans(row[1 : len(rows[index][0]) - 1])
+    return found
+
+
+def _encode(example: dict, tokenizer, length: int) -> tuple[np.ndarray, np.ndarray]:
+    tokens = [token.lower() for token in example["tokens"][: length - 2]]
+    ids = [tokenizer.cls_token_id, *tokenizer.convert_tokens_to_ids(tokens), tokenizer.sep_token_id]
+    labels = [-100, *example["labels"][: length - 2], -100]
+    return np.array(ids, dtype="int64"), np.array(labels, dtype="int64")
+
+
+def _grouped(rows: list, batch_size: int, seed: int):
+    from course_lib.data import LengthGroupedBatchSampler
+
+    return LengthGroupedBatchSampler([len(ids) for ids, _ in rows], batch_size, seed=seed)
+
+
+def spans(labels: Sequence[int]) -> set[Span]:
+    """Entities of a row of label ids; an I- that continues nothing opens one."""
+    result: set[Span] = set()
+    start, kind = 0, -1
+    for position, label in enumerate([*labels, 0]):
+        here = -1 if label <= 0 else (int(label) - 1) // 2
+        if kind >= 0 and (here != kind or label % 2 == 1):
+            result.add((start, position, kind))
+            kind = -1
+        if here >= 0 and kind < 0:
+            start, kind = position, here
+    return result
+
+
+def training_names(dataset) -> dict[str, int]:
+    """Names of the training sentences, with type, that are names in most places they occur in."""
+    kinds: dict[str, Counter] = {}
+    for example in dataset:
+        for start, end, kind in spans(example["labels"]):
+            name = "".join(example["tokens"][start:end])
+            kinds.setdefault(name, Counter())[kind] += 1
+    texts = "\n".join("".join(example["tokens"]) for example in dataset)
+    return {
+        name: counts.most_common(1)[0][0]
+        for name, counts in kinds.items()
+        if 2 * counts.total() >= texts.count(name)
+    }
+
+
+def look_up(dataset, names: dict[str, int]) -> list[set[Span]]:
+    """The longest training name at each place, from left to right."""
+    longest = max(map(len, names))
+    found = []
+    for example in dataset:
+        text, own, start = "".join(example["tokens"]), set(), 0
+        while start < len(text):
+            for end in range(min(len(text), start + longest), start, -1):
+                kind = names.get(text[start:end])
+                if kind is not None:
+                    own.add((start, end, kind))
+                    start = end - 1
+                    break
+            start += 1
+        found.append(own)
+    return found
+
+
+def count(dataset, found: list[set[Span]], names: dict[str, int]) -> np.ndarray:
+    """Per sentence, for all, seen and unseen names: right, found and true. [sentences, 3, 3]."""
+    table = np.zeros((len(dataset), 3, 3), dtype=np.int64)
+    for row, (example, own) in enumerate(zip(dataset, found, strict=True)):
+        true = spans(example["labels"])
+        for column, members in enumerate((own & true, own, true)):
+            for start, end, _ in members:
+                seen = "".join(example["tokens"][start:end]) in names
+                table[row, 0, column] += 1
+                table[row, 1 if seen else 2, column] += 1
+    return table
+
+
+def _f1(counts: np.ndarray) -> float:
+    right, found, true = counts.sum(axis=0)
+    return round(float(2 * right / max(1, found + true)), 4)
+
+
+def bootstrap_f1(first: np.ndarray, second: np.ndarray, resamples: int = 2000) -> dict:
+    """Difference of two span F1 and its 95% interval, sentences drawn with replacement."""
+    random = np.random.RandomState(42)
+    draws = []
+    for _ in range(resamples):
+        rows = random.randint(len(first), size=len(first))
+        draws.append(_f1(first[rows]) - _f1(second[rows]))
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return _rounded({"difference": _f1(first) - _f1(second), "low": low, "high": high})
+
+
+def masked(backbone: Path, split: str) -> dict:
+    """Hidden characters (15%, whole words) that the masked-LM head guesses."""
+    tokenizer = AutoTokenizer.from_pretrained(str(backbone))
+    model = AutoModelForMaskedLM.from_pretrained(str(backbone))
+    encoder = WordEncoder(tokenizer)
+    result: dict = {"examples": 0, "test_accuracy": {}, "baseline": {}, "hidden": {}}
+    for name, texts in (
+        ("reviews", [example["text"] for example in load_reviews(split)]),
+        ("news", [people_daily.text(line) for line in people_daily.split_lines()[split]]),
+    ):
+        sequences = make_sequences(texts, encoder, READ)
+        loader = create_pretraining_dataloader(sequences, tokenizer, "dev")
+        labels = np.concatenate([batch["labels"].numpy() for batch in loader])
+        result["test_accuracy"][name] = round(evaluate(model, loader)["accuracy"], 4)
+        # always the commonest: no constant guess is better
+        result["baseline"][name] = round(float(np.bincount(labels).max() / len(labels)), 4)
+        result["hidden"][name] = len(labels)
+        result["examples"] += len(texts)
+    return result
+
+
+def _rounded(values: dict) -> dict:
+    return {name: round(float(value), 4) for name, value in values.items()}
+
+
+if __name__ == "__main__":
+    main()
