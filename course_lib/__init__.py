@@ -5,9 +5,18 @@ loads, and `runtime.prepare` has to come first (see `course_lib.runtime.tuning`)
 package does not import paddle itself.
 """
 
+import sys
+
 from course_lib import runtime
 
 __version__ = "0.1.0"
 __all__ = ["runtime"]
 
-runtime.prepare()
+try:
+    runtime.prepare()
+except runtime.InputError as error:
+    if sys.argv[:1] != ["-m"]:
+        raise
+    # `python -m course_lib` imports this before its own main can catch anything.
+    print(f"error: {error}", file=sys.stderr)
+    raise SystemExit(2) from None

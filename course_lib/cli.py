@@ -7,19 +7,27 @@ Results go to standard output, everything else to standard error.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from course_lib.runtime import InputError, atomic_file
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None
+
 MODEL_DIR = "model"
 CHECKPOINT_DIR = "checkpoints"
 LOG_DIR = "logs"
+MARKER, LOCK = "run.json", ".lock"
 TASK = "text_classification"
 SENTENCES = {
     "房间很大，早餐也不错，下次还会住。": "big room, decent breakfast, will stay again",
@@ -33,6 +41,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit status: 0 done, 1 broken, 2 wrong input."""
     args = build_parser().parse_args(argv)
     try:
+        if sys.stdout is None:
+            raise InputError("standard output", "is closed", "somewhere to write results to")
+        if sys.stdout.encoding.lower() != "utf-8":  # Chinese text in a C locale
+            sys.stdout.reconfigure(encoding="utf-8")
         return args.command(args) or 0
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -44,6 +56,9 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of our output (head, less) has gone: no error, and nothing is left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # no room on the disk, no home directory
+        print(f"error: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
+        return 2
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -60,7 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
         return made
 
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--max_seq_length", type=whole(2), help="tokens; longer texts are cut")
+    shared.add_argument("--max_seq_length", type=whole(3), help="tokens; longer texts are cut")
     shared.add_argument(
         "--batch_size", type=whole(1), default=32, help="texts (default %(default)s)"
     )
@@ -88,9 +103,14 @@ def build_parser() -> argparse.ArgumentParser:
         "--learning_rate", type=positive, help="peak (default: what suits the model)"
     )
     train.add_argument("--epochs", type=whole(1), default=3, help="default %(default)s")
-    train.add_argument("--seed", type=whole(0), default=42, help="default %(default)s")
+    train.add_argument("--seed", type=whole(0, 2**32 - 1), default=42, help="default %(default)s")
     train.add_argument(
-        "--resume", action="store_true", help="go on from the last checkpoint in --output_dir"
+        "--resume",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="CHECKPOINT",
+        help="go on with the training in --output_dir, from its newest checkpoint or the one named",
     )
 
     evaluate = command(
@@ -112,18 +132,18 @@ def build_parser() -> argparse.ArgumentParser:
         "quickstart", run_quickstart, "train on the course's reviews and show the result"
     )
     quick.add_argument("--output_dir", default="outputs/quickstart", help="default %(default)s")
-    quick.add_argument("--seed", type=whole(0), default=42, help="default %(default)s")
+    quick.add_argument("--seed", type=whole(0, 2**32 - 1), default=42, help="default %(default)s")
 
     doctor = command("doctor", run_doctor, "check this machine and environment, and name each fix")
     doctor.add_argument("--json", action="store_true", help="for machines")
     return parser
 
 
-def whole(least: int):
+def whole(least: int, most: int = 2**31 - 1):
     def parse(text: str) -> int:
         value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text} is too small; expected {least} or more")
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most}")
         return value
 
     parse.__name__ = "whole number"
@@ -141,28 +161,27 @@ def run_train(args: argparse.Namespace) -> None:
     from course_lib.data import read_examples
 
     output_dir = Path(args.output_dir)
-    check_output_dir(output_dir, args.resume)
+    check_output_dir(output_dir, "train", go_on=bool(args.resume))
     reading = {"columns": split_columns(args.columns), "encoding": args.encoding}
     splits = {"train": read_examples(args.train_file, **reading)}
     for name, path in (("dev", args.dev_file), ("test", args.test_file)):
         if path is not None:
-            splits[name] = read_examples(path, label_list=splits["train"].label_list, **reading)
-    _, _, metrics = train(
-        splits,
-        output_dir,
-        model_name_or_path=args.model_name_or_path,
-        learning_rate=args.learning_rate,
-        epochs=args.epochs,
-        batch_size=args.batch_size,
-        max_seq_length=args.max_seq_length,
-        seed=args.seed,
-        device=args.device,
-        resume=args.resume,
-    )
-    print(
-        f"now try: python -m course_lib predict --model_dir {output_dir / MODEL_DIR}",
-        file=sys.stderr,
-    )
+            splits[name] = read_examples(path, splits["train"].label_list, **reading)
+    with claim(output_dir, "train"):
+        _, _, metrics = train(
+            splits,
+            output_dir,
+            model_name_or_path=args.model_name_or_path,
+            learning_rate=args.learning_rate,
+            epochs=args.epochs,
+            batch_size=args.batch_size,
+            max_seq_length=args.max_seq_length,
+            seed=args.seed,
+            device=args.device,
+            resume=args.resume,
+        )
+    next_step = f"python -m course_lib predict --model_dir {output_dir / MODEL_DIR}"
+    print(f"now try: {next_step}", file=sys.stderr)
     print_json(metrics)
 
 
@@ -177,7 +196,7 @@ def train(
     max_seq_length: int | None = None,
     seed: int = 42,
     device: str | None = None,
-    resume: bool = False,
+    resume: bool | str = False,
     max_steps: int | None = None,
 ):
     """Fine-tune on splits["train"] and save the model.
@@ -272,8 +291,18 @@ def run_predict(args: argparse.Namespace) -> None:
     from course_lib.data import read_texts
     from course_lib.training import predict
 
-    if args.input_file == "-" and sys.stdin.isatty():
-        print("type one text a line, then end with Ctrl-D", file=sys.stderr)
+    if args.input_file == "-":
+        if sys.stdin is None:
+            raise InputError("standard input", "is closed", "--input_file, or lines of text")
+        if args.columns is not None:
+            raise InputError("--columns", "has no meaning for standard input", "--input_file")
+        if sys.stdin.isatty():
+            print("type one text a line, then end with Ctrl-D", file=sys.stderr)
+    if args.output_file != "-":
+        output_file = Path(args.output_file)
+        check_writable(output_file)
+        if output_file.exists() and output_file.resolve() == Path(args.input_file).resolve():
+            raise InputError(output_file, "is the input file", "another file for the results")
     texts = read_texts(
         sys.stdin if args.input_file == "-" else args.input_file,
         columns=split_columns(args.columns),
@@ -295,6 +324,7 @@ def run_quickstart(args: argparse.Namespace) -> None:
     from course_lib.training import predict
 
     output_dir = Path(args.output_dir)
+    check_output_dir(output_dir, "quickstart", go_on=True)
     sizes = profile()
     print(sizes, file=sys.stderr)
     splits = {
@@ -305,16 +335,17 @@ def run_quickstart(args: argparse.Namespace) -> None:
             ("test", sizes.test_examples),
         )
     }
-    shutil.rmtree(output_dir / LOG_DIR, ignore_errors=True)  # VisualDL would draw both runs as one
-    model, tokenizer, metrics = train(
-        splits,
-        output_dir,
-        epochs=sizes.epochs,
-        batch_size=sizes.batch_size,
-        max_seq_length=sizes.max_seq_length,
-        max_steps=sizes.max_steps,
-        seed=args.seed,
-    )
+    with claim(output_dir, "quickstart"):
+        shutil.rmtree(output_dir / LOG_DIR, ignore_errors=True)  # VisualDL would draw both runs
+        model, tokenizer, metrics = train(
+            splits,
+            output_dir,
+            epochs=sizes.epochs,
+            batch_size=sizes.batch_size,
+            max_seq_length=sizes.max_seq_length,
+            max_steps=sizes.max_steps,
+            seed=args.seed,
+        )
     print("\nWhat it learned, on sentences that it has never seen:", file=sys.stderr)
     for result in predict(model, SENTENCES, tokenizer):
         gloss = SENTENCES[result["text"]]
@@ -356,22 +387,48 @@ def checked_length(max_seq_length: int | None, model) -> int:
     return max_seq_length
 
 
-def check_output_dir(output_dir: Path, resume: bool) -> None:
-    """Refuse, before any work is done, a place where results cannot go or would replace others."""
-    if output_dir.is_dir() and any(output_dir.iterdir()) and not resume:
-        raise InputError(
-            output_dir,
-            "is not empty",
-            "a new directory, or --resume to go on with a training in it",
-        )
-    if resume and not output_dir.is_dir():
-        raise InputError(output_dir, "does not exist", "the --output_dir of an earlier train")
-    existing = next(path for path in (output_dir, *output_dir.absolute().parents) if path.exists())
+def check_output_dir(output_dir: Path, command: str, go_on: bool) -> None:
+    """Refuse, before any work is done, a directory whose content a run would replace.
+
+    Args:
+        go_on: a directory that the same command has written may be taken up again.
+    """
+    try:
+        owner = json.loads((output_dir / MARKER).read_text(encoding="utf-8"))["command"]
+    except (OSError, ValueError, KeyError, TypeError):
+        owner = None
+    results = [path for path in output_dir.glob("*") if path.name not in (MARKER, LOCK)]
+    if results and not (go_on and owner == command):
+        what = f"holds a run of {owner}" if owner else "is not empty"
+        also = ", or --resume to go on with it" if owner == command else ""
+        raise InputError(output_dir, what, f"a new directory{also}")
+    if command == "train" and go_on and owner != command:
+        raise InputError(output_dir, "holds no training", "the --output_dir of an earlier train")
+    check_writable(output_dir / MARKER)
+
+
+@contextlib.contextmanager
+def claim(output_dir: Path, command: str) -> Iterator[None]:
+    """Hold an output directory for one process, and mark it as this command's."""
+    with atomic_file(output_dir / MARKER) as file:
+        json.dump({"command": command}, file)
+    with open(output_dir / LOCK, "w") as lock:
+        try:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(output_dir, "is in use by another run", "another directory") from None
+        yield
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that could not be written, before the work whose result it is to hold."""
+    existing = next(place for place in path.absolute().parents if place.exists())
     try:
         tempfile.TemporaryFile(dir=existing).close()
     except OSError as error:
         problem = f"cannot be written ({error.strerror})"
-        raise InputError(output_dir, problem, "a directory in a writable place") from None
+        raise InputError(path, problem, "a writable place") from None
 
 
 def split_columns(columns: str | None) -> list[str] | None:
@@ -379,4 +436,4 @@ def split_columns(columns: str | None) -> list[str] | None:
 
 
 def print_json(value: dict) -> None:
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)

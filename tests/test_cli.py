@@ -90,6 +90,8 @@ def test_train_evaluate_predict(files, tiny, capsys):
         "logs",
         "metrics.json",
         "model",
+        "run.json",
+        ".lock",
     }
 
     model_dir = str(files["out"] / "model")
@@ -220,7 +222,7 @@ def test_a_resume_with_other_settings_is_refused(files, tiny, capsys):
 
 
 def test_a_resume_of_nothing_is_refused(files, tiny, capsys):
-    assert "does not exist" in refused(capsys, train_arguments(files, tiny, "--resume"))
+    assert "holds no training" in refused(capsys, train_arguments(files, tiny, "--resume"))
 
 
 @pytest.mark.parametrize(
@@ -281,3 +283,62 @@ def test_help_does_not_need_paddle():
     assert done.returncode == 0 and "--train_file" in done.stdout
     assert "paddle" not in {line.rsplit("|")[-1].strip() for line in done.stderr.splitlines()}
     assert course_lib.__version__
+
+
+def test_quickstart_touches_no_directory_but_its_own(tmp_path, capsys):
+    for name in ("logs", "model"):
+        (tmp_path / "proj" / name).mkdir(parents=True)
+        (tmp_path / "proj" / name / "precious").write_text("mine")
+    message = refused(capsys, ["quickstart", "--output_dir", str(tmp_path / "proj")])
+    assert "is not empty" in message
+    assert len(list((tmp_path / "proj").rglob("precious"))) == 2
+
+
+def test_resume_touches_no_directory_but_a_training(files, tiny, capsys):
+    (files["out"] / "model").mkdir(parents=True)
+    (files["out"] / "model" / "precious").write_text("mine")
+    refused(capsys, train_arguments(files, tiny, "--resume"))
+    assert (files["out"] / "model" / "precious").read_text() == "mine"
+
+
+def test_a_second_run_in_the_same_directory_is_refused(files, tiny, capsys):
+    with cli.claim(files["out"], "train"):
+        message = refused(capsys, train_arguments(files, tiny, "--resume"))
+    assert "in use" in message
+
+
+def test_a_bad_model_name_leaves_the_directory_usable(files, tiny, capsys):
+    arguments = train_arguments(files, tiny)
+    arguments[arguments.index(str(tiny))] = str(files["out"].parent / "no-model")
+    refused(capsys, arguments)
+    assert cli.main(train_arguments(files, tiny)) == 0
+
+
+def test_predictions_never_replace_their_input(tiny, tmp_path, capsys):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("房间很干净\n", encoding="utf-8")
+    (tmp_path / "link").symlink_to(texts)
+    for name in ("texts.txt", "link"):
+        arguments = ["--input_file", str(texts), "--output_file", str(tmp_path / name)]
+        assert "is the input file" in refused(
+            capsys, ["predict", "--model_dir", str(tiny), *arguments]
+        )
+    assert texts.read_text(encoding="utf-8") == "房间很干净\n"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "words"),
+    [("<&-", "standard input: is closed"), (">&-", "standard output: is closed")],
+)
+def test_a_closed_stream_is_refused(redirection, words, tiny):
+    command = f"{sys.executable} -m course_lib predict --model_dir {tiny} {redirection}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_bad_tuning_is_refused_by_the_command_line():
+    environment = {**os.environ, "COURSE_TUNING": "magic"}
+    command = [sys.executable, "-m", "course_lib", "doctor"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr.startswith("error: COURSE_TUNING")
+    assert len(done.stderr.splitlines()) == 1

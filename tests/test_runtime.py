@@ -512,3 +512,37 @@ def test_atomic_directory_keeps_the_old_one_until_the_new_one_is_complete(tmp_pa
         runtime.atomic_directory(path / "b"),
     ):
         pass
+
+
+def test_atomic_writing_follows_links_keeps_permissions_and_leaves_devices_alone(tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    with runtime.atomic_file(link) as handle:
+        handle.write("new")
+    assert link.is_symlink() and real.read_text() == "new" and real.stat().st_mode & 0o777 == 0o600
+
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "directory")
+    with runtime.atomic_directory(tmp_path / "linked") as new:
+        (new / "a").write_text("1")
+    assert (tmp_path / "linked").is_symlink() and (tmp_path / "directory" / "a").exists()
+
+    with runtime.atomic_file("/dev/null") as handle:
+        handle.write("nothing")
+    assert not Path("/dev/null").is_file()
+    assert {path.name for path in tmp_path.iterdir()} == {"real", "link", "directory", "linked"}
+
+
+def test_a_full_disk_is_said_in_words():
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    full = pytest.raises(runtime.InputError, match="cannot be written")
+    with full, runtime.atomic_file("/dev/full") as handle:
+        handle.write("something")
+
+
+def test_an_error_about_something_else_stays_what_it_is(tmp_path):
+    with pytest.raises(FileNotFoundError), runtime.atomic_file(tmp_path / "new"):
+        (tmp_path / "missing").read_text()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,38 +14,53 @@ from typing import IO
 
 from course_lib.runtime.errors import InputError
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
 
 @contextmanager
 def atomic_file(path: str | os.PathLike, mode: str = "w", **open_options) -> Iterator[IO]:
     """Open `path` for writing so that it appears whole or not at all.
 
     Text is UTF-8 with LF line ends unless `open_options` says otherwise. An exception inside the
-    block removes the temporary file and leaves an existing `path` as it was.
+    block removes the temporary file and leaves an existing `path` as it was, which also lends its
+    permissions to the new one. A symbolic link stays, and what it points to is replaced. What is
+    no regular file (a device, a pipe) cannot be renamed over and is written to directly.
+
+    Args:
+        mode: "w" or "wb".
 
     Raises:
-        InputError: `path` cannot be written.
+        InputError: `path` cannot be written, or the disk is full.
     """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    if "b" not in mode:
+    if mode not in ("w", "wb"):
+        raise ValueError(f"mode is {mode!r}; expected 'w' or 'wb'")
+    if mode == "w":
         open_options = {"encoding": "utf-8", "newline": "\n", **open_options}
-    if path.is_dir():
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
         raise InputError(path, "is a directory", "the name of a file to write")
+    if target.exists() and not target.is_file():
+        with _in_words(path):
+            handle = open(target, mode, **open_options)  # noqa: SIM115, closed by the next `with`
+        with _in_words(path, FULL), handle:
+            yield handle
+        return
+    temporary = _temporary(target)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = open(temporary, mode, **open_options)  # noqa: SIM115, closed by the `with` below
-    except OSError as error:
-        raise InputError(
-            path, f"cannot be written ({error.strerror})", "a writable place"
-        ) from None
-    try:
-        with handle:
+        with _in_words(path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle = open(temporary, mode, **open_options)  # noqa: SIM115, closed by the next `with`
+        with _in_words(path, FULL), handle:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-        os.replace(temporary, path)
+        with _in_words(path):
+            if target.exists():
+                shutil.copymode(target, temporary)
+            os.replace(temporary, target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -51,34 +69,57 @@ def atomic_directory(path: str | os.PathLike) -> Iterator[Path]:
 
     An existing `path` is kept until the new one is complete. Between the two renames that swap
     them the old one is called `.NAME.previous`; a later call puts it back if a crash left it so.
+    A symbolic link stays, and the directory that it points to is replaced.
 
     Raises:
-        InputError: the parent cannot be written, or `path` is a file.
+        InputError: the parent cannot be written, the disk is full, or `path` is a file.
     """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    previous = path.with_name(f".{path.name}.previous")
-    if path.exists() and not path.is_dir():
+    target = Path(os.path.realpath(path))
+    temporary, previous = _temporary(target), target.with_name(f".{target.name}.previous")
+    if target.exists() and not target.is_dir():
         raise InputError(path, "is a file", "the name of a directory to write")
     try:
-        if previous.exists() and not path.exists():
-            previous.rename(path)
-        shutil.rmtree(previous, ignore_errors=True)
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(
-            path, f"cannot be written ({error.strerror})", "a writable place"
-        ) from None
-    try:
-        yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                with open(file, "rb") as handle:
-                    os.fsync(handle.fileno())
-        if path.exists():
-            path.rename(previous)
-        temporary.rename(path)
-        shutil.rmtree(previous, ignore_errors=True)
+        with _in_words(path):
+            if previous.exists() and not target.exists():
+                previous.rename(target)
+            shutil.rmtree(previous, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+        with _in_words(path, FULL):
+            yield temporary
+        with _in_words(path):
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    with open(file, "rb") as handle:
+                        os.fsync(handle.fileno())
+            if target.exists():
+                target.rename(previous)
+            try:
+                temporary.rename(target)
+            except OSError:
+                if previous.exists() and not target.exists():
+                    previous.rename(target)
+                raise
+            shutil.rmtree(previous, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".{target.name}.tmp-{os.getpid()}{threading.get_ident()}")
+
+
+@contextmanager
+def _in_words(path: str | os.PathLike, only: frozenset[int] | None = None) -> Iterator[None]:
+    """Turn what the system says of a place that cannot be written into an InputError.
+
+    `only` names the error numbers to translate: what is written to `path` may fail for other
+    reasons, which are not about `path`.
+    """
+    try:
+        yield
+    except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
+        problem = f"cannot be written ({error.strerror or error})"
+        raise InputError(path, problem, "a writable place with room on it") from error
