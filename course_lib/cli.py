@@ -347,7 +347,7 @@ def run_quickstart(args: argparse.Namespace) -> None:
             seed=args.seed,
         )
     print("\nWhat it learned, on sentences that it has never seen:", file=sys.stderr)
-    for result in predict(model, SENTENCES, tokenizer):
+    for result in predict(model, list(SENTENCES), tokenizer):
         gloss = SENTENCES[result["text"]]
         print(
             f"  {result['label']:<9}{result['probability']:.2f}  {result['text']}  ({gloss})",
