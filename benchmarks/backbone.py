@@ -55,7 +55,7 @@ RECIPES = {
         "epochs": 2,
         "batch_size": 16,
         "max_seq_length": 96,
-        "frozen": 1,
+        "frozen": 2,
     },
     "reviews_all": {
         "examples": None,

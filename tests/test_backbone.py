@@ -1,0 +1,188 @@
+"""The backbone that ships, and what it was pretrained on."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+from course_lib import runtime
+from course_lib.data import load_reviews, people_daily
+from course_lib.models import load_backbone, suggested_learning_rate
+
+import numpy as np
+import paddle
+import pytest
+from paddlenlp.transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    ErnieTokenizer,
+)
+
+DIRECTORY = runtime.data_dir() / "backbone"
+ROOT = Path(__file__).parents[1]
+SENTENCE = "房间很干净，服务也不错。"  # The room is very clean, the service is not bad either.
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(str(DIRECTORY))
+
+
+@pytest.fixture(scope="module")
+def ids(tokenizer):
+    return paddle.to_tensor([tokenizer(SENTENCE)["input_ids"]])
+
+
+def test_it_is_small_and_holds_no_pickle():
+    files = list(DIRECTORY.iterdir())
+    assert sum(file.stat().st_size for file in files) <= 25e6
+    assert {file.suffix for file in files} == {".json", ".md", ".safetensors", ".txt"}
+
+
+def test_configuration_prunes_evenly():
+    config = json.loads((DIRECTORY / "config.json").read_text())
+    heads = config["num_attention_heads"]
+    assert heads == 12
+    assert config["hidden_size"] % heads == 0
+    assert all(heads * width % 1 == 0 for width in (3 / 4, 1 / 2)) and heads % 3 == 0
+
+
+@pytest.mark.parametrize(
+    ("model_class", "options", "shape"),
+    [
+        (AutoModelForSequenceClassification, {"num_classes": 3}, [1, 3]),
+        (AutoModelForTokenClassification, {"num_classes": 7}, [1, 14, 7]),
+        (AutoModelForMaskedLM, {}, [1, 14, 7649]),
+    ],
+)
+def test_heads_load(model_class, options, shape, ids):
+    model = model_class.from_pretrained(str(DIRECTORY), **options)
+    model.eval()
+    assert model(ids).shape == shape
+    encoder = AutoModel.from_pretrained(str(DIRECTORY))
+    assert all(p.dtype == paddle.float32 for p in model.parameters())
+    saved = encoder.encoder.layers[2].linear1.weight.numpy()
+    assert (model.ernie.encoder.layers[2].linear1.weight.numpy() == saved).all()
+
+
+def test_question_answering_loads(ids):
+    model = AutoModelForQuestionAnswering.from_pretrained(str(DIRECTORY))
+    model.eval()
+    assert [scores.shape for scores in model(ids)] == [[1, 14], [1, 14]]
+
+
+def test_load_backbone_takes_it_by_default(ids, monkeypatch):
+    monkeypatch.delenv("COURSE_BACKBONE", raising=False)
+    model, tokenizer = load_backbone(num_classes=2)
+    encoder = AutoModel.from_pretrained(str(DIRECTORY))
+    weights = encoder.embeddings.word_embeddings.weight.numpy()
+    assert (model.ernie.embeddings.word_embeddings.weight.numpy() == weights).all()
+    assert isinstance(tokenizer, ErnieTokenizer)
+    assert suggested_learning_rate(model) == 2e-4
+
+
+def test_hidden_states_are_what_pytorch_computed(ids):
+    """Frozen when the weights were converted; PyTorch gave the same to 1e-5."""
+    model = AutoModel.from_pretrained(str(DIRECTORY))
+    model.eval()
+    sequence, pooled = model(ids)
+    expected = {
+        "first": [-0.2465, -0.7242, 0.0425, 0.1807],
+        "third": [-0.8053, 0.5748, -0.3055, 1.2864],
+        "pooled": [0.1270, 0.0187, 0.2451, -0.1291],
+    }
+    found = {"first": sequence[0, 0], "third": sequence[0, 3], "pooled": pooled[0]}
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name][:4].numpy(), values, atol=2e-4)
+    assert float(sequence.mean()) == pytest.approx(0.012257, abs=1e-4)
+    assert float(sequence.std()) == pytest.approx(0.758772, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [("房间很干[MASK]，服务也不错。", "净"), ("前台服[MASK]员态度很差，不会再来了。", "务")],
+)
+def test_it_guesses_a_hidden_character(text, hidden, tokenizer):
+    model = AutoModelForMaskedLM.from_pretrained(str(DIRECTORY))
+    model.eval()
+    ids = tokenizer(text)["input_ids"]
+    scores = model(paddle.to_tensor([ids]))[0, ids.index(tokenizer.mask_token_id)]
+    assert tokenizer.convert_ids_to_tokens(int(scores.argmax())) == hidden
+
+
+def test_nothing_common_is_unknown(tokenizer):
+    ascii_text = "".join(map(chr, range(0x21, 0x7F)))
+    words = "Windows XP iPhone4S naïve 2.4GHz QQ12345 zyxwvq"
+    punctuation = "，。！？、；：“”‘’（）《》【】—…·￥～"
+    chinese = "".join(
+        bytes((row, cell)).decode("gb2312", errors="ignore")
+        for row in range(0xB0, 0xF8)
+        for cell in range(0xA1, 0xFF)
+    )
+    for text in (ascii_text, " ".join(ascii_text), words, punctuation, chinese):
+        assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
+    special = tokenizer.convert_ids_to_tokens(list(range(5)))
+    assert special == ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"]
+
+
+@pytest.fixture(scope="module")
+def prepare():
+    spec = importlib.util.spec_from_file_location("prepare", ROOT / "tools/backbone/prepare.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def squeeze(text: str) -> str:
+    return "".join(text.split())
+
+
+def pieces(text: str) -> set[str]:
+    text = squeeze(text)
+    return {text[start : start + 8] for start in range(len(text) - 7)}
+
+
+def test_no_dev_or_test_text_is_in_the_pretraining_input(prepare):
+    """Written anew here, so that a mistake in the fence does not hide itself."""
+    kept, stopped = prepare.allowed(prepare.course_paragraphs())
+    assert len(kept) > 25_000
+    assert stopped["reviews"] == 0  # the split has seen to it
+    where: dict[str, list[int]] = {}
+    sizes, whole = [], set()
+    for number, (_, text) in enumerate(kept):
+        whole.add(squeeze(text))
+        own = pieces(text)
+        sizes.append(len(own))
+        for piece in own:
+            where.setdefault(piece, []).append(number)
+    held_out = [e["text"] for dataset in load_reviews(("dev", "test")) for e in dataset]
+    lines = people_daily.split_lines()
+    held_out += [people_daily.text(line) for name in ("dev", "test") for line in lines[name]]
+    assert len(held_out) > 7000
+    for text in held_out:
+        assert squeeze(text) not in whole
+        own = pieces(text)
+        shared: dict[int, int] = {}
+        for piece in own:
+            for number in where.get(piece, ()):
+                shared[number] = shared.get(number, 0) + 1
+        for number, common in shared.items():
+            assert common < 0.6 * min(len(own), sizes[number]), (text[:40], kept[number])
+
+
+def test_the_fence_stops_what_is_planted(prepare):
+    review = next(e["text"] for e in load_reviews("test") if len(e["text"]) > 60)
+    rows = [
+        ("law", review),
+        ("law", "第一条 " + review[:50] + "。"),
+        ("law", review[10:25]),
+        ("law", "第一条 为了规范古树名木的保护工作，制定本条例。"),
+    ]
+    kept, stopped = prepare.allowed(rows)
+    assert kept == rows[3:]
+    assert stopped["law"] == 3
