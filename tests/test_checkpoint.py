@@ -217,6 +217,90 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path, unbroken, name, chang
     assert newest.exists()
 
 
+BROKEN = [
+    [],
+    None,
+    {},
+    {"files": {}},
+    {"files": [1]},
+    {"files": [["model.safetensors"]]},
+    {"files": {"model.safetensors": {}, "optimizer.safetensors": {}, "state.json": {}}},
+    {"files": {"model.safetensors": {"bytes": 1, "sha256": "0"}}},
+]
+
+
+@pytest.mark.parametrize("manifest", BROKEN, ids=str)
+def test_a_manifest_that_is_none_is_refused_and_passed_over(tmp_path, manifest):
+    for step in (1, 2, 3):
+        path = save_checkpoint(tmp_path, step, arrays(step))
+        if step > 1:
+            (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"manifest.json: is .*damaged.*checkpoint-00000001"):
+        load_checkpoint(path)
+
+
+def test_every_file_of_a_checkpoint_must_be_in_its_manifest(tmp_path):
+    path = save_checkpoint(tmp_path, 1, arrays(1))
+    whole = json.loads((path / "manifest.json").read_text())
+    for name in [*whole["files"], "another"]:
+        manifest = json.loads(json.dumps(whole))
+        if name == "another":
+            manifest["files"][name] = manifest["files"]["state.json"]
+        else:
+            del manifest["files"][name]
+        (path / "manifest.json").write_text(json.dumps(manifest))
+        if name == "best.safetensors":  # not listed: not read
+            assert load_checkpoint(path).best is None
+            continue
+        with pytest.raises(InputError, match=r"manifest.json: is damaged: it lists"):
+            load_checkpoint(path)
+
+
+@pytest.mark.parametrize("split", ["training", "dev"])
+@pytest.mark.parametrize("field", ["text", "label"])
+@pytest.mark.parametrize("row", [0, 7, 13, -1])
+def test_one_changed_example_is_refused(tmp_path, unbroken, split, field, row):
+    from course_lib.data import create_dataloader
+    from course_lib.training import fit
+
+    model, tokenizer = runs.model_and_tokenizer()
+    data = {"training": runs.dataset(60), "dev": runs.dataset(21, seed=1)}
+    example = data[split].data[row]
+    example[field] = 1 - example["label"] if field == "label" else example["text"][:-1] + "是"
+    loaders = [
+        create_dataloader(data["training"], tokenizer, "train", 8, 32),
+        create_dataloader(data["dev"], tokenizer, "dev", 8, 32),
+    ]
+    settings = {"epochs": 3, "learning_rate": 3e-3, "early_stopping": 2, "progress": False}
+    newest = find_checkpoints(unbroken[0])[-1]
+    with pytest.raises(InputError, match=f"was made with other {split} data: the file"):
+        fit(model, *loaders, resume=newest, **settings)
+
+
+def test_the_digest_covers_every_number_of_every_kind_of_row():
+    from course_lib.training.loop import _describe_data
+
+    def digest(*rows):
+        return _describe_data(paddle.io.DataLoader(list(rows)))
+
+    long = np.zeros(5000, "int64")
+    other = long.copy()
+    other[2500] = 1
+    seen = [
+        digest((long, 1)),
+        digest((other, 1)),
+        digest(([1, 2], [3])),
+        digest(([1], [2, 3])),
+        digest({"input_ids": [1, 2], "labels": 0}),
+        digest({"input_ids": [1, 2], "labels": 1}),
+        digest({"input_ids": paddle.to_tensor([1, 2])}),
+        digest(["好", "坏"]),
+        digest(["好坏"]),
+    ]
+    assert len(set(seen)) == len(seen)
+    assert digest((long, 1)) == seen[0]
+
+
 @pytest.mark.parametrize(
     ("settings", "name"),
     [

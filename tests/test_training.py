@@ -184,9 +184,62 @@ def test_the_seed_decides():
     assert runs.train(epochs=1, seed=1)[1]["loss"] != runs.train(epochs=1, seed=2)[1]["loss"]
 
 
-def test_a_loss_that_is_no_number_stops_the_run():
-    with pytest.raises(FloatingPointError, match="step"):
-        runs.train(epochs=2, learning_rate=1e30, warmup=0)
+@pytest.mark.parametrize("max_steps", [None, 1])  # the last step's loss is still a number
+def test_a_run_that_diverges_stops_and_leaves_no_checkpoint(tmp_path, max_steps):
+    settings = {"epochs": 2, "learning_rate": 1e39, "warmup": 0, "max_steps": max_steps}
+    with pytest.raises(InputError, match=r"learning_rate: 1e.39 made .* at step .*a lower one"):
+        runs.train(output_dir=tmp_path, checkpoint_every=1, **settings)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("epochs", [0, -1, 1.5, None, True, "3"]),
+        ("max_steps", [0, -1, 2.0]),
+        ("early_stopping", [0, -1, 1.0]),
+        ("checkpoint_every", [0, -1]),
+        ("keep_checkpoints", [0, -1, None]),
+        ("warmup", [-0.1, -1, 1.0, float("nan"), "0.1", True]),
+        ("learning_rate", [0, -1e-3, float("nan"), float("inf"), None, "1e-3"]),
+        ("weight_decay", [-0.1, float("inf"), None]),
+        ("monitor", ["accuracy", None]),
+        ("seed", [1.5, None]),
+    ],
+)
+def test_arguments_out_of_bounds_are_refused(name, values):
+    for value in values:
+        with pytest.raises(InputError, match=f"^{name}: is "):
+            runs.train(**{"epochs": 1, name: value})
+
+
+def spoil(model, value=float("nan")):
+    model.classifier.bias.set_value(paddle.full([2], value))
+    return model
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_model_without_numbers_gives_no_figures(value):
+    model, tokenizer = runs.model_and_tokenizer()
+    spoil(model, value)
+    with pytest.raises(InputError, match=r"^model: its loss is "):
+        evaluate(model, runs.loaders(tokenizer)[1])
+    with pytest.raises(InputError, match=r"^model: its scores are "):
+        predict(model, ["好"], tokenizer)
+
+
+@pytest.mark.parametrize("data", ["好", b"good", {"text": "好"}, {}])
+def test_predict_wants_several_texts(trained, data):
+    _, tokenizer = runs.model_and_tokenizer()
+    with pytest.raises(InputError, match=r"^data: is one .*a list"):
+        predict(trained[0], data, tokenizer)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 1.5, None])
+def test_predict_wants_a_batch_size(trained, batch_size):
+    _, tokenizer = runs.model_and_tokenizer()
+    with pytest.raises(InputError, match=r"^batch_size: is "):
+        predict(trained[0], ["好"], tokenizer, batch_size=batch_size)
 
 
 def test_progress_false_prints_nothing(capfd):
@@ -227,3 +280,5 @@ def test_paired_bootstrap():
     assert same == {"difference": 0, "low": 0, "high": 0}
     with pytest.raises(ValueError, match="one score"):
         paired_bootstrap([], [])
+    with pytest.raises(ValueError, match="two at least"):
+        paired_bootstrap([1], [0])

@@ -18,6 +18,8 @@ from paddle.base.layer_helper import LayerHelper
 from safetensors.numpy import load_file, save_file
 
 MANIFEST = "manifest.json"
+REQUIRED = {"model.safetensors", "optimizer.safetensors", "state.json"}
+BEST = "best.safetensors"  # only where early stopping keeps the best weights
 _NAME = re.compile(r"checkpoint-(\d{8})")
 _LEFTOVER = re.compile(r"\.checkpoint-\d{8}\.(tmp-\d+|previous|trash)")
 
@@ -95,7 +97,7 @@ def save_checkpoint(directory: str | os.PathLike, step: int, checkpoint: Checkpo
         save_file(checkpoint.model, temporary / "model.safetensors")
         save_file(checkpoint.optimizer, temporary / "optimizer.safetensors")
         if checkpoint.best is not None:
-            save_file(checkpoint.best, temporary / "best.safetensors")
+            save_file(checkpoint.best, temporary / BEST)
         text = json.dumps(checkpoint.state, ensure_ascii=False)
         (temporary / "state.json").write_text(text, encoding="utf-8")
         files = {
@@ -139,7 +141,7 @@ def load_checkpoint(path: str | os.PathLike) -> Checkpoint:
     """
     path = Path(path)
     try:
-        verify_checkpoint(path)
+        files = verify_checkpoint(path)
     except InputError as error:
         older = [p for p in find_checkpoints(path.parent) if p.name < path.name and _is_complete(p)]
         advice = (
@@ -148,17 +150,16 @@ def load_checkpoint(path: str | os.PathLike) -> Checkpoint:
             else "a complete checkpoint; none is left, so start without resume"
         )
         raise InputError(error.where, error.problem, advice) from None
-    best = path / "best.safetensors"
     return Checkpoint(
         model=load_file(path / "model.safetensors"),
         optimizer=load_file(path / "optimizer.safetensors"),
         state=json.loads((path / "state.json").read_text(encoding="utf-8")),
-        best=load_file(best) if best.exists() else None,
+        best=load_file(path / BEST) if BEST in files else None,
     )
 
 
-def verify_checkpoint(path: str | os.PathLike) -> None:
-    """Compare a checkpoint's files with its manifest.
+def verify_checkpoint(path: str | os.PathLike) -> set[str]:
+    """Compare a checkpoint's files with its manifest; return the files' names.
 
     Raises:
         InputError: naming the first file that is missing or differs.
@@ -169,23 +170,28 @@ def verify_checkpoint(path: str | os.PathLike) -> None:
     manifest = path / MANIFEST
     try:
         files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, KeyError):
+        names = set(files)
+        sizes = {name: int(files[name]["bytes"]) for name in names}
+        digests = {name: str(files[name]["sha256"]) for name in names}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         raise InputError(manifest, "is missing or damaged", "a complete checkpoint") from None
-    for name, entry in files.items():
+    if names - {BEST} != REQUIRED:
+        listed = ", ".join(sorted(names)) or "no file"
+        raise InputError(manifest, f"is damaged: it lists {listed}", ", ".join(sorted(REQUIRED)))
+    for name in sorted(names):
         file = path / name
         size = file.stat().st_size if file.is_file() else None
         if size is None:
             raise InputError(file, "is missing", "a complete checkpoint")
-        if size != entry["bytes"]:
+        if size != sizes[name]:
             raise InputError(
-                file,
-                f"is damaged: {size} bytes instead of {entry['bytes']}",
-                "a complete checkpoint",
+                file, f"is damaged: {size} bytes instead of {sizes[name]}", "a complete checkpoint"
             )
-        if _sha256(file) != entry["sha256"]:
+        if _sha256(file) != digests[name]:
             raise InputError(
                 file, "is damaged: its SHA-256 differs from the manifest", "a complete checkpoint"
             )
+    return names
 
 
 def _is_complete(path: Path) -> bool:

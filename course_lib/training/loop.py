@@ -8,7 +8,7 @@ import math
 import os
 import random
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler
@@ -30,6 +30,9 @@ import numpy as np
 import paddle
 from paddlenlp.transformers import LinearDecayWithWarmup
 from tqdm.auto import tqdm
+
+MONITORS = ("dev_accuracy", "dev_loss")
+DATA = {"train_data": "training", "dev_data": "dev"}  # digests: a message does not show them
 
 
 class History(dict):
@@ -140,14 +143,32 @@ def fit(
         progress: show a bar.
 
     Raises:
-        InputError: a checkpoint is damaged or was made with other settings.
-        FloatingPointError: the loss is no longer a number.
+        InputError: an argument is out of bounds; a checkpoint is damaged or was made with other
+            settings or data; the loss or a weight is no longer a finite number.
     """
+    _require("epochs", epochs, _is_whole(epochs, 1), "a whole number of at least 1")
+    _require("keep_checkpoints", keep_checkpoints, _is_whole(keep_checkpoints, 1), "1 or more")
+    for name, value in (
+        ("max_steps", max_steps),
+        ("early_stopping", early_stopping),
+        ("checkpoint_every", checkpoint_every),
+    ):
+        _require(name, value, value is None or _is_whole(value, 1), "1 or more, or None")
+    _require("seed", seed, _is_whole(seed, -math.inf), "a whole number")
+    fits = _is_number(learning_rate) and learning_rate > 0
+    _require("learning_rate", learning_rate, fits, "a number above 0")
+    fits = _is_number(weight_decay) and weight_decay >= 0
+    _require("weight_decay", weight_decay, fits, "a number of at least 0")
+    fits = _is_whole(warmup, 0) or (_is_number(warmup) and 0 <= warmup < 1)
+    _require("warmup", warmup, fits, "a share of the steps below 1, or a whole number of steps")
+    _require("monitor", monitor, monitor in MONITORS, " or ".join(MONITORS))
     if early_stopping is not None and dev_loader is None:
         raise InputError("early_stopping", "needs something to watch", "a dev_loader")
     criterion = criterion or paddle.nn.CrossEntropyLoss()
     epoch_steps = len(train_loader)
-    total_steps = min(epochs * epoch_steps, max_steps or epochs * epoch_steps)
+    total_steps = epochs * epoch_steps
+    if max_steps is not None:
+        total_steps = min(total_steps, max_steps)
     optimizer, scheduler = create_optimizer(model, learning_rate, total_steps, warmup, weight_decay)
     run = _Run(
         model,
@@ -164,8 +185,11 @@ def fit(
             "weight_decay": weight_decay,
             "early_stopping": early_stopping,
             "monitor": monitor,
-            **_describe_data(train_loader),
+            "train_examples": len(train_loader.dataset),
+            "batch_size": train_loader.batch_sampler.batch_size,
             "model": _describe_model(model),
+            "train_data": _describe_data(train_loader),
+            "dev_data": None if dev_loader is None else _describe_data(dev_loader),
         },
     )
     if resume:
@@ -188,9 +212,7 @@ def fit(
             value = float(loss)
             run.count(value, logits, labels)
             if not math.isfinite(value):
-                raise FloatingPointError(
-                    f"the loss is {value} at step {run.step}: try a lower learning_rate"
-                )
+                raise run.diverged(f"the loss {value}")
             history.add(step=run.step, loss=value, learning_rate=rate)
             scalars.write(run.step, {"train/loss": value, "train/learning_rate": rate})
             bar.update()
@@ -200,6 +222,7 @@ def fit(
             if checkpoint_every and run.step % checkpoint_every == 0 and run.batch < epoch_steps:
                 run.save()
 
+        run.check_weights()
         history.add(epoch=run.epoch + 1, epoch_step=run.step, **run.epoch_means())
         if dev_loader is not None:
             scores = evaluate(model, dev_loader)
@@ -298,9 +321,20 @@ class _Run:
             self.epochs_without_gain += 1
             self.stopped = self.epochs_without_gain >= patience
 
+    def diverged(self, what: str) -> InputError:
+        problem = f"{self.settings['learning_rate']:g} made {what} at step {self.step}"
+        return InputError("learning_rate", problem, "a lower one")
+
+    def check_weights(self) -> None:
+        """The loss of a step says nothing about the weights that the same step leaves behind."""
+        for name, parameter in self.model.named_parameters():
+            if not bool(paddle.isfinite(parameter).all()):
+                raise self.diverged(f"weights infinite or no numbers ({name})")
+
     def save(self) -> None:
         if self.output_dir is None:
             return
+        self.check_weights()
         state = {
             "position": {name: getattr(self, name) for name in self.POSITION},
             "scheduler": self.scheduler.state_dict(),
@@ -328,6 +362,13 @@ class _Run:
         state = checkpoint.state
         for name, value in self.settings.items():
             if state["settings"].get(name) != value:
+                if name in DATA:
+                    raise InputError(
+                        path,
+                        f"was made with other {DATA[name]} data: the file, its labels, the "
+                        "vocabulary or max_seq_length has changed",
+                        "the data as they were, or training without resume",
+                    )
                 raise InputError(
                     path,
                     f"was made with {name} {state['settings'].get(name)}, this run has {value}",
@@ -354,16 +395,39 @@ def _describe_model(model: paddle.nn.Layer) -> str:
     return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
 
 
-def _describe_data(loader: paddle.io.DataLoader) -> dict:
-    """Enough of the training data to notice that a run is resumed on another."""
-    dataset = loader.dataset
-    size = len(dataset)
-    sample = [repr(dataset[index]) for index in range(0, size, max(1, size // 16))]
-    return {
-        "train_examples": size,
-        "batch_size": loader.batch_sampler.batch_size,
-        "data": hashlib.sha256("\n".join(sample).encode()).hexdigest()[:16],
-    }
+def _describe_data(loader: paddle.io.DataLoader) -> str:
+    """A digest of every example as the model reads it, so a change in any of them is noticed."""
+    digest = hashlib.sha256()
+    for index in range(len(loader.dataset)):
+        _digest(digest, loader.dataset[index])
+    return digest.hexdigest()[:16]
+
+
+def _digest(digest, value) -> None:
+    if isinstance(value, Mapping):
+        value = sorted(value.items())
+    if isinstance(value, (tuple, list)) and not all(isinstance(item, int) for item in value):
+        digest.update(f"{len(value)}:".encode())
+        for item in value:
+            _digest(digest, item)
+    elif isinstance(value, (np.ndarray, np.generic, paddle.Tensor)):
+        array = np.asarray(value)  # whole: the repr of a long array leaves its middle out
+        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    else:
+        digest.update(f"{value!r};".encode("utf-8", "surrogatepass"))
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_whole(value, least: float) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _require(name: str, value, fits: bool, expected: str) -> None:
+    if not fits:
+        raise InputError(name, f"is {value!r}", expected)
 
 
 def _describe_environment() -> dict[str, str]:

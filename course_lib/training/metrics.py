@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import bootstrap
 
 
 def confusion_matrix(
@@ -40,13 +41,17 @@ def paired_bootstrap(
         {"difference": mean of first - second, "low", "high": ends of the interval}.
     """
     differences = np.asarray(first, "float64") - np.asarray(second, "float64")
-    if differences.ndim != 1 or len(differences) == 0:
-        raise ValueError(f"scores have shape {differences.shape}; expected one score an example")
-    random = np.random.RandomState(seed)
-    means = [
-        differences[random.randint(len(differences), size=len(differences))].mean()
-        for _ in range(resamples)
-    ]
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
+    if differences.ndim != 1 or len(differences) < 2:
+        raise ValueError(
+            f"scores have shape {differences.shape}; expected one score an example, two at least"
+        )
+    low, high = bootstrap(
+        (differences,),
+        np.mean,
+        n_resamples=resamples,
+        batch=100,  # memory: batch x examples numbers at a time
+        confidence_level=confidence,
+        method="percentile",
+        random_state=seed,
+    ).confidence_interval
     return {"difference": float(differences.mean()), "low": float(low), "high": float(high)}

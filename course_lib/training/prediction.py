@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from course_lib.data import batchify_fn, convert_example
@@ -11,6 +12,8 @@ from course_lib.runtime import InputError
 import numpy as np
 import paddle
 import paddle.nn.functional as F
+
+NO_NUMBERS = "finite weights: train again with a lower learning_rate, or take another checkpoint"
 
 
 def forward(model: paddle.nn.Layer, batch) -> tuple[paddle.Tensor, paddle.Tensor]:
@@ -50,6 +53,9 @@ def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, 
 
     Returns:
         {"loss": mean cross entropy in nats, "accuracy": share of right predictions}.
+
+    Raises:
+        InputError: the loader is empty, or the model's loss is not a finite number.
     """
     loss_sum, correct, count = 0.0, 0, 0
     with inference_mode(model):
@@ -61,6 +67,8 @@ def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, 
             count += len(labels)
     if count == 0:
         raise InputError("evaluate", "the loader has no examples", "at least one")
+    if not math.isfinite(loss_sum):
+        raise InputError("model", f"its loss is {loss_sum}", NO_NUMBERS)
     return {"loss": loss_sum / count, "accuracy": correct / count}
 
 
@@ -85,8 +93,13 @@ def predict(
         "probabilities" (all classes by name).
 
     Raises:
-        InputError: a text is empty.
+        InputError: a text is empty, `data` is one text instead of several, `batch_size` is below 1,
+            or the model's scores are not finite numbers.
     """
+    if isinstance(data, (str, bytes, Mapping)):
+        raise InputError("data", f"is one {type(data).__name__}", "a list of texts or examples")
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise InputError("batch_size", f"is {batch_size!r}", "a whole number of at least 1")
     names = label_map if label_map is not None else model.config.id2label
     texts = [item["text"] if isinstance(item, Mapping) else item for item in data]
     for number, text in enumerate(texts, start=1):
@@ -106,6 +119,8 @@ def predict(
             chosen = order[start : start + batch_size]
             batch = batchify([rows[index] for index in chosen])
             logits = model(*[paddle.to_tensor(np.asarray(part)) for part in batch])
+            if not bool(paddle.isfinite(logits).all()):
+                raise InputError("model", "its scores are infinite or no numbers", NO_NUMBERS)
             for index, row in zip(chosen, F.softmax(logits, axis=-1).numpy(), strict=True):
                 best = int(row.argmax())
                 results[index] = {
