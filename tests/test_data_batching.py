@@ -14,6 +14,7 @@ from course_lib.data import (
     create_dataloader,
     dict_batchify_fn,
 )
+from course_lib.runtime import InputError
 
 import numpy as np
 import paddle
@@ -64,6 +65,15 @@ def test_long_texts_are_cut_to_max_seq_length(tokenizer):
     ids, types, _ = convert_example({"text": "好" * 500, "label": 0}, tokenizer, max_seq_length=16)
     assert len(ids) == len(types) == 16
     assert tokenizer.convert_ids_to_tokens(ids[-1:]) == ["[SEP]"]
+
+
+@pytest.mark.parametrize("length", [2, 1, 0, -1, 3.5, None])
+def test_a_length_without_room_for_a_token_is_refused(tokenizer, length):
+    with pytest.raises(InputError, match=r"^max_seq_length: is .*at least 3"):
+        convert_example({"text": "好坏", "label": 0}, tokenizer, max_seq_length=length)
+    with pytest.raises(InputError, match=r"^max_seq_length: is "):
+        create_dataloader(reviews(4), tokenizer, max_seq_length=length)
+    assert len(convert_example({"text": "好坏"}, tokenizer, 3, is_test=True)[0]) == 3
 
 
 def test_test_examples_have_no_label(tokenizer):
@@ -221,6 +231,10 @@ def test_results_go_back_into_the_order_of_the_data(count):
         lambda: LengthGroupedBatchSampler([], 8),
         lambda: LengthGroupedBatchSampler([1], 0),
         lambda: LengthGroupedBatchSampler([1], 8, pool_batches=0),
+        lambda: LengthGroupedBatchSampler([1], 8, seed=-1),
+        lambda: LengthGroupedBatchSampler([1], 8, seed=2**32),
+        lambda: LengthGroupedBatchSampler([1], 8, seed=1.5),
+        lambda: LengthGroupedBatchSampler([1], 8, seed=None),
         lambda: LengthGroupedBatchSampler([1], 8).set_epoch(-1),
         lambda: LengthGroupedBatchSampler([1], 8).set_epoch(0, start_batch=2),
         lambda: LengthGroupedBatchSampler([1], 8).restore([1]),
@@ -283,5 +297,7 @@ def test_loader_resumes_in_the_middle_of_an_epoch(tokenizer):
 def test_loader_refuses_what_it_cannot_load(tokenizer):
     with pytest.raises(ValueError, match="mode is 'eval'; expected one of train, dev, test"):
         create_dataloader(reviews(4), tokenizer, "eval")
+    with pytest.raises(InputError, match="seed: is -1"):
+        create_dataloader(reviews(4), tokenizer, seed=-1)
     with pytest.raises(ValueError, match="empty"):
         create_dataloader(MapDataset([]), tokenizer)

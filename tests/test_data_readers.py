@@ -174,6 +174,13 @@ BAD = [
     ("missing key", "a.jsonl", '{"text": "a"}\n', r"line 1: no key 'label' \(found 'text'\)"),
     ("half a surrogate", "a.jsonl", '{"text": "a\\ud800", "label": 1}\n', r"line 1: .*surrogate"),
     ("escaped nul", "a.jsonl", '{"text": "a\\u0000", "label": 1}\n', r"line 1: a NUL"),
+    ("label surrogate", "a.jsonl", '{"text": "a", "label": "b\\ud800"}', r"line 1: .*surrogate"),
+    ("label nul", "a.jsonl", '{"text": "a", "label": "b\\u0000c"}', r"line 1: a control"),
+    ("label line end", "a.csv", 'text,label\n好,"a\nb"\n', r"line 2: a control"),
+    ("label too long", "a.tsv", TWO + "好\t" + "a" * 101 + "\n", r"line 4: a label of 101 char"),
+    ("label huge", "a.tsv", f"text\tlabel\n好\t{'9' * 5000}\n", r"line 2: a label of 5,000 char"),
+    ("label huge, JSON", "a.jsonl", '{"text": "a", "label": ' + "9" * 4000 + "}",
+     r"line 1: a label of 4,000 char"),
     ("suffix", "a.xlsx", TWO, r"unknown suffix '.xlsx'; expected one of .tsv, .csv, .jsonl"),
     ("no suffix", "a", TWO, r"unknown suffix ''"),
 ]
@@ -219,8 +226,21 @@ def test_options_that_do_not_fit(tmp_path):
         read_examples(path, columns=["text", "id"])
     with pytest.raises(InputError, match="encoding: unknown"):
         read_examples(path, encoding="klingon")
-    with pytest.raises(InputError, match="encoding: unknown"):
-        read_examples(path, encoding="hex")
+    for name in (
+        "hex",
+        "idna",
+        "punycode",
+        "unicode_escape",
+        "undefined",
+        "a\0",
+        "\ud800",
+        "",
+        None,
+    ):
+        with pytest.raises(InputError, match="encoding: unknown"):
+            read_examples(path, encoding=name)
+    with pytest.raises(InputError, match="a label of 101 characters"):
+        read_examples(path, label_list=["a", "b" * 101])
     with pytest.raises(InputError, match="repeats a label"):
         read_examples(path, label_list=["a", "a"])
     with pytest.raises(InputError, match="columns: given for a"):

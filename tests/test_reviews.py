@@ -188,6 +188,34 @@ def test_a_damaged_split_file_is_told_in_words(monkeypatch, tmp_path, content):
         load_reviews("dev")
 
 
+CHANGES = {
+    "line 0": lambda lines: lines.__setitem__(0, 0),
+    "negative line": lambda lines: lines.__setitem__(0, -5),
+    "line too large": lambda lines: lines.__setitem__(-1, 10**6),
+    "float": lambda lines: lines.__setitem__(0, float(lines[0])),
+    "string": lambda lines: lines.__setitem__(0, str(lines[0])),
+    "null": lambda lines: lines.__setitem__(0, None),
+    "duplicate": lambda lines: lines.append(lines[0]),
+    "another line": lambda lines: lines.__setitem__(0, lines[0] + 1),
+    "cut": lambda lines: lines.pop(),
+    "empty": lambda lines: lines.clear(),
+    "order": lambda lines: lines.reverse(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize("file", corpus.FILES)
+def test_a_changed_split_is_refused(monkeypatch, tmp_path, change, file):
+    content = json.loads(corpus.split_path().read_text(encoding="utf-8"))
+    change(content["splits"]["dev"][file])
+    path = tmp_path / "split.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    monkeypatch.setattr(corpus, "split_path", lambda: path)
+    with pytest.raises(InputError, match=r"split\.json: cannot be used"):
+        load_reviews("dev", max_examples=10)
+    assert len(load_reviews("test")) > 1_000  # what is not asked for is not read
+
+
 # --- what must not cross splits ---------------------------------------------------------------
 
 

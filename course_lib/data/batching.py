@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from course_lib.runtime import InputError
+
 import numpy as np
 from paddle.io import BatchSampler, DataLoader
 from paddlenlp.data import Dict, Pad, Stack, Tuple
@@ -32,7 +34,14 @@ def convert_example(
     Returns:
         `(input_ids, token_type_ids, label)`: two lists of ints of one length and an np.int64, or
         the first two when `is_test`.
+
+    Raises:
+        InputError: `max_seq_length` leaves no room for a token between [CLS] and [SEP].
     """
+    if not isinstance(max_seq_length, int) or max_seq_length < 3:
+        raise InputError(
+            "max_seq_length", f"is {max_seq_length!r}", "a whole number of at least 3 tokens"
+        )
     encoded = tokenizer(
         example["text"], max_length=max_seq_length, truncation=True, return_token_type_ids=True
     )
@@ -112,6 +121,8 @@ class LengthGroupedBatchSampler(BatchSampler):
         for name, value in (("batch_size", batch_size), ("pool_batches", pool_batches)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+        if not isinstance(seed, int) or not 0 <= seed < 2**32:  # else every epoch would raise
+            raise InputError("seed", f"is {seed!r}", "a whole number from 0 to 2**32 - 1")
         self.lengths = np.asarray(lengths, dtype=np.int64)
         super().__init__(dataset=self.lengths, batch_size=batch_size, drop_last=drop_last)
         self.shuffle, self.seed, self.pool_batches = shuffle, seed, pool_batches

@@ -24,9 +24,12 @@ from course_lib.runtime import InputError
 from paddlenlp.datasets import MapDataset
 
 MAX_TEXT = 100_000  # characters; a longer "text" is a file that was put together wrongly
+MAX_LABEL = 100  # characters
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NO_FILE_ENCODINGS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _NUMBER = re.compile(r"-?\d+")
 
@@ -64,7 +67,7 @@ def read_examples(
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(path, f"unknown suffix {path.suffix!r}", f"one of {', '.join(SUFFIXES)}")
     if label_list is not None:
-        label_list = [str(label) for label in label_list]
+        label_list = [_check_label(str(label), "label_list") for label in label_list]
         if len(set(label_list)) < len(label_list):
             raise InputError("label_list", f"repeats a label ({label_list})", "each label once")
     content = decode(read_bytes(path), path, encoding)
@@ -152,7 +155,9 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
     try:
         name = codecs.lookup(encoding).name
         " ".encode(encoding)  # "hex" and the like are codecs, but not of text
-    except (LookupError, UnicodeError):
+        if name.replace("_", "-") in _NO_FILE_ENCODINGS:
+            raise LookupError
+    except (LookupError, ValueError, TypeError):
         raise InputError("encoding", f"unknown ({encoding!r})", '"utf-8" or "gb18030"') from None
     utf16 = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     if utf16 and not name.startswith(("utf-16", "utf-32")):
@@ -169,6 +174,8 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
         raise InputError(
             where, f"byte 0x{bad} is not {encoding}", _other_encoding(content, name), line
         ) from None
+    except UnicodeError as error:  # utf-16 without its mark, and the like
+        raise InputError(where, f"is not {encoding} ({error})", "text in that encoding") from None
     if "\0" in text:
         line = _line_of(text[: text.index("\0")])
         raise InputError(where, "holds a NUL character", "text without binary zeros", line)
@@ -322,10 +329,16 @@ def _check_text(text: str, where: str | os.PathLike, line: int) -> str:
     return text
 
 
-def _check_label(label: str, where: str | os.PathLike, line: int) -> str:
+def _check_label(label: str, where: str | os.PathLike, line: int | None = None) -> str:
     label = label.strip()
     if not label:
         raise InputError(where, "empty label", "a label", line)
+    if len(label) > MAX_LABEL:
+        problem = f"a label of {len(label):,} characters"
+        raise InputError(where, problem, f"at most {MAX_LABEL}", line)
+    if _CONTROL.search(label):
+        problem = f"a control character or half a surrogate pair in the label {_shown(label)}"
+        raise InputError(where, problem, "plain text in one line", line)
     return label
 
 

