@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import string
+import tempfile
 
 import course_lib  # noqa: F401
 from course_lib.models import (
@@ -23,10 +24,13 @@ import pytest
 from paddlenlp.transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    ErnieConfig,
+    ErnieForMaskedLM,
     ErnieForSequenceClassification,
     ErnieModel,
     ErnieTokenizer,
 )
+from safetensors.numpy import load_file, save_file
 
 TEXTS = ["今天天气很好，房间也很好", "笔记本 CPU i7 不错", "很好很好 ok"] * 3
 SMALL = {
@@ -199,6 +203,20 @@ def edit_config(directory, **values):
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
+def edit_vocab(directory, change):
+    path = directory / "vocab.txt"
+    tokens = change(path.read_text(encoding="utf-8").splitlines())
+    path.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+
+
+def drop_weight(directory, *names):
+    path = directory / "model.safetensors"
+    weights = load_file(path)
+    for name in names:
+        del weights[name]
+    save_file(weights, path, metadata={"format": "np"})
+
+
 def cut(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -214,7 +232,39 @@ def cut(path):
         (lambda d: (d / "model.safetensors").write_bytes(b""), "model.safetensors: is damaged"),
         (lambda d: edit_config(d, hidden_size=24), "model.safetensors: does not fit"),
         (lambda d: edit_config(d, num_hidden_layers=3), "lacks 16 of the weights"),
-        (lambda d: edit_config(d, architectures=["Nothing"]), "does not fit"),
+        (lambda d: edit_config(d, num_hidden_layers=1), "has 16 weights that config.json leaves"),
+        (lambda d: edit_config(d, architectures=["Nothing"]), "config.json: is of Nothing"),
+        (lambda d: edit_config(d, architectures=["ErnieForTokenClassification"]), "is of Ernie"),
+        (lambda d: edit_config(d, architectures="Ernie"), "architectures are no list"),
+        (lambda d: edit_config(d, architectures=[1]), "architectures are no list"),
+        (lambda d: (d / "config.json").write_text("[]"), "config.json: is a JSON list, not an"),
+        (lambda d: (d / "config.json").write_text("null"), "config.json: is a JSON NoneType"),
+        (lambda d: (d / "config.json").write_bytes(b"\xff"), "config.json: is not JSON"),
+        (lambda d: edit_config(d, id2label=["a", "b"]), "id2label is no mapping"),
+        (lambda d: edit_config(d, id2label={}), "id2label is no mapping"),
+        (
+            lambda d: edit_config(d, id2label={"0": "a", "2": "b"}),
+            "ids in its id2label are 0, 2",
+        ),
+        (
+            lambda d: edit_config(d, id2label={"a": "0", "b": "1"}),
+            "ids in its id2label are a, b",
+        ),
+        (lambda d: edit_config(d, id2label={"0": "a", "1": "a"}), "id2label repeats"),
+        (lambda d: edit_config(d, id2label={"0": "a", "1": 5}), "id2label is empty or no text"),
+        (lambda d: edit_config(d, id2label={"0": "a"}), "names 1 classes in id2label"),
+        (lambda d: edit_config(d, vocab_size=7), "vocab.txt: has"),
+        (lambda d: edit_vocab(d, lambda tokens: tokens[1:]), "vocab.txt: has"),
+        (lambda d: edit_vocab(d, lambda tokens: [*tokens, "新"]), "vocab.txt: has"),
+        (lambda d: edit_vocab(d, lambda tokens: []), "vocab.txt: has"),
+        (
+            lambda d: edit_vocab(d, lambda tokens: ["x" + t for t in tokens]),
+            "tokenizer cannot be loaded",
+        ),
+        (lambda d: edit_vocab(d, lambda tokens: ["x", "y", *tokens[2:]]), "vocab.txt: lacks [PAD]"),
+        (lambda d: (d / "vocab.txt").write_bytes(b"\xff\n"), "vocab.txt: cannot be read"),
+        (lambda d: (d / "tokenizer_config.json").write_text("{"), "its tokenizer cannot be loaded"),
+        (lambda d: drop_weight(d, "classifier.bias"), "lacks 1 of the weights"),
     ],
 )
 def test_a_directory_that_is_not_right(saved, damage, message):
@@ -223,6 +273,75 @@ def test_a_directory_that_is_not_right(saved, damage, message):
         load_backbone(saved)
     assert message in str(error.value) and str(saved) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_an_embedding_rounded_up_to_thousands_is_no_fault(tmp_path):
+    _, tokenizer = fresh()
+    model = ErnieForSequenceClassification(ErnieConfig(vocab_size=1000, num_labels=2, **SMALL))
+    save_model(model, tokenizer, tmp_path / "m")
+    edit_vocab(tmp_path / "m", lambda tokens: [*tokens, *map(str, range(979 - len(tokens)))])
+    load_backbone(tmp_path / "m")
+    edit_vocab(tmp_path / "m", lambda tokens: tokens[:900])
+    with pytest.raises(InputError, match="has 900 tokens; expected 1000"):
+        load_backbone(tmp_path / "m")
+
+
+def test_a_trained_classifier_is_asked_for(saved):
+    model, _ = load_backbone(saved, trained=True)
+    assert model.config.id2label == {0: "negative", 1: "positive"}
+    config = json.loads((saved / "config.json").read_text())
+    for name, problem in (("id2label", "no id2label"), ("architectures", "no task")):
+        edited = {key: value for key, value in config.items() if key != name}
+        (saved / "config.json").write_text(json.dumps(edited))
+        with pytest.raises(InputError, match=f"is no trained classifier: {problem}"):
+            load_backbone(saved, trained=True)
+    (saved / "config.json").write_text(json.dumps(config))
+    drop_weight(saved, "classifier.weight", "classifier.bias")
+    load_backbone(saved)
+    with pytest.raises(InputError, match="is no trained classifier: no classifier head"):
+        load_backbone(saved, trained=True)
+    for name in ("fresh", "ernie-3.0-medium-zh"):
+        with pytest.raises(InputError, match=f"^{name}: is no directory"):
+            load_backbone(name, vocab_texts=TEXTS, trained=True)
+
+
+def test_a_masked_language_model_gets_a_random_head_and_is_not_trained(saved, tmp_path):
+    model = ErnieForMaskedLM.from_pretrained(str(saved))
+    model.save_pretrained(str(tmp_path / "mlm"), safe_serialization=True)
+    shutil.copy(saved / "vocab.txt", tmp_path / "mlm")
+    shutil.copy(saved / "tokenizer_config.json", tmp_path / "mlm")
+    loaded, _ = load_backbone(tmp_path / "mlm", num_classes=3)
+    assert loaded.classifier.weight.shape == [16, 3]
+    with pytest.raises(InputError, match="is of ErnieForMaskedLM"):
+        load_backbone(tmp_path / "mlm", trained=True)
+
+
+def test_a_file_is_no_directory(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_text("mine")
+    monkeypatch.setenv("COURSE_BACKBONE", str(path))
+    with pytest.raises(InputError, match="file: is a file; expected a directory"):
+        load_backbone()
+
+
+def test_names_of_classes_are_checked_before_saving(tmp_path):
+    model, tokenizer = fresh()
+    for labels, problem in ((["a", "a"], "repeats a name"), (["a", "b", "c"], "has 3 names")):
+        with pytest.raises(InputError, match=f"^label_list: {problem}"):
+            save_model(model, tokenizer, tmp_path / "m", labels)
+    with pytest.raises(InputError, match=r"^label_list: repeats"):
+        fresh(label_list=["a", "a"])
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_fresh_tokenizer_leaves_nothing_behind_and_can_be_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    model, tokenizer = fresh()
+    assert list(tmp_path.iterdir()) == []
+    save_model(model, tokenizer, tmp_path / "m")
+    assert str(tmp_path) not in (tmp_path / "m" / "tokenizer_config.json").read_text()
+    _, again = load_backbone(tmp_path / "m")
+    assert again.vocab.token_to_idx == tokenizer.vocab.token_to_idx
 
 
 def test_another_number_of_classes_is_refused(saved):

@@ -6,10 +6,9 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import tempfile
-import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from course_lib import runtime
@@ -40,13 +39,12 @@ FRESH: dict[str, float | int] = {
 """The configuration of a model that starts from random weights.
 
 From scratch on some ten thousand reviews, four layers of 312 are no better than two of 192 and
-several times slower; reading 256 tokens instead of 128 gives more than any size does.
+several times slower; reading 256 tokens instead of 128 gives more than any size does. A peak
+learning rate of 5e-4 is as good with many steps, and worse with few.
 """
 
-FRESH_LEARNING_RATE = 1e-3
-"""Peak learning rate for `FRESH`: 5e-4 is as good with many steps, and worse with few."""
-
 HEAD_PREFIXES = ("classifier.",)
+CLASSIFIER = "ForSequenceClassification"
 WEIGHT_FILES = ("model.safetensors", "model_state.pdparams")
 
 
@@ -55,6 +53,7 @@ def load_backbone(
     num_classes: int | None = None,
     vocab_texts: Iterable[str] | None = None,
     label_list: Sequence[str] | None = None,
+    trained: bool = False,
     **config,
 ) -> tuple[paddle.nn.Layer, ErnieTokenizer]:
     """Load a sequence classifier and its tokenizer.
@@ -69,6 +68,8 @@ def load_backbone(
         vocab_texts: training texts from which a fresh model's vocabulary is built.
         label_list: names of the classes in the order of their ids; kept in the configuration
             (`model.config.id2label`), so that they are known after saving and loading.
+        trained: ask for a classifier that has been trained: a directory with a whole head and the
+            names of its classes. A head of random weights is refused.
         **config: changes to the configuration, for example `hidden_dropout_prob=0.2`.
 
     Returns:
@@ -76,8 +77,8 @@ def load_backbone(
         [batch_size, num_classes], and the tokenizer.
 
     Raises:
-        InputError: the directory lacks a file, a weight file is damaged or does not fit the
-            configuration, or a hub name cannot be fetched.
+        InputError: the directory lacks a file, or one is damaged or does not fit the others; it
+            holds a model for another task, or no trained one; a hub name cannot be fetched.
 
     Random weights come from paddle's generator: call `seed_everything` before, for the same twice.
     """
@@ -89,15 +90,18 @@ def load_backbone(
             )
         num_classes = len(label_list)
     with _quiet():
-        if name == "fresh":
+        if Path(name).is_dir() and name != "fresh":
+            model, tokenizer = _from_directory(Path(name), num_classes, config, trained)
+        elif Path(name).is_file():
+            raise InputError(name, "is a file", "a directory written by save_model")
+        elif trained:
+            raise InputError(name, "is no directory", "a directory written by save_model")
+        elif name == "fresh":
             model, tokenizer = _fresh(vocab_texts, num_classes or 2, config)
-        elif Path(name).is_dir():
-            model, tokenizer = _from_directory(Path(name), num_classes, config)
         else:
             model, tokenizer = _from_hub(name, num_classes or 2, config)
     if label_list is not None:
-        model.config.id2label = dict(enumerate(label_list))
-        model.config.label2id = {label: index for index, label in enumerate(label_list)}
+        _name_classes(model, label_list)
     model.train()
     return model, tokenizer
 
@@ -128,15 +132,30 @@ def save_model(
 
     Returns:
         The directory.
+
+    Raises:
+        InputError: `label_list` repeats a name or has another length than the model has classes;
+            the directory cannot be written.
     """
     directory = Path(directory)
     if label_list is not None:
-        model.config.id2label = dict(enumerate(label_list))
-        model.config.label2id = {label: index for index, label in enumerate(label_list)}
+        _name_classes(model, label_list)
     with atomic_directory(directory) as temporary, _quiet():
         model.save_pretrained(str(temporary), safe_serialization=True)
         tokenizer.save_pretrained(str(temporary))
     return directory
+
+
+def _name_classes(model: paddle.nn.Layer, label_list: Sequence[str]) -> None:
+    if len(set(label_list)) < len(label_list):
+        raise InputError("label_list", f"repeats a name ({list(label_list)})", "each name once")
+    if len(label_list) != model.config.num_labels:
+        problem = f"has {len(label_list)} names"
+        raise InputError(
+            "label_list", problem, f"one for each of {model.config.num_labels} classes"
+        )
+    model.config.id2label = dict(enumerate(label_list))
+    model.config.label2id = {label: index for index, label in enumerate(label_list)}
 
 
 def _default_name() -> str:
@@ -150,57 +169,83 @@ def _fresh(texts: Iterable[str] | None, num_classes: int, config: dict):
             "load_backbone", "a fresh model has no vocabulary", "vocab_texts, the training texts"
         )
     vocabulary = build_vocabulary(texts)
-    # saving a tokenizer copies the file it was built from, so the file must live as long as it
-    directory = tempfile.mkdtemp(prefix="vocabulary-")
-    vocab_file = Path(directory) / "vocab.txt"
-    vocab_file.write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
-    tokenizer = ErnieTokenizer(str(vocab_file), do_lower_case=True)
-    weakref.finalize(tokenizer, shutil.rmtree, directory, ignore_errors=True)
-    settings = {**FRESH, "suggested_learning_rate": FRESH_LEARNING_RATE, **config}
+    with tempfile.TemporaryDirectory(prefix="vocabulary-") as directory:
+        _write_vocabulary(vocabulary, directory)
+        tokenizer = ErnieTokenizer(str(Path(directory) / "vocab.txt"), do_lower_case=True)
+    # saving a tokenizer would copy the file it was built from, which is no longer there
+    tokenizer.save_resources = partial(_write_vocabulary, vocabulary)
     model = ErnieForSequenceClassification(
         ErnieConfig(
             vocab_size=len(vocabulary),
             pad_token_id=tokenizer.pad_token_id,
             num_labels=num_classes,
-            **settings,
+            **{**FRESH, **config},
         )
     )
     return model, tokenizer
 
 
-def _from_directory(directory: Path, num_classes: int | None, config: dict):
-    settings = _read_config(directory)
+def _write_vocabulary(vocabulary: list[str], directory: str | os.PathLike) -> None:
+    text = "\n".join(vocabulary) + "\n"
+    (Path(directory) / "vocab.txt").write_text(text, encoding="utf-8", newline="\n")
+
+
+def _from_directory(directory: Path, num_classes: int | None, config: dict, trained: bool):
+    config_file = directory / "config.json"
+    settings = _read_config(config_file)
     weights = _weight_file(directory)
-    if not (directory / "vocab.txt").is_file():
-        raise InputError(directory, "has no vocab.txt", "a directory written by save_model")
+    vocab_size = config.get("vocab_size", settings.get("vocab_size"))
+    _check_vocabulary(directory / "vocab.txt", vocab_size)
+    names = _class_names(config_file, settings)
     shapes = _weight_shapes(weights)
-    head = next((shape[-1] for name, shape in shapes.items() if _is_head(name)), None)
-    saved_classes = len(settings["id2label"]) if "id2label" in settings else head
+    head = next((shape[-1] for name, shape in shapes.items() if _is_head(name) and shape), None)
+    kinds = settings.get("architectures") or []
+    if (trained or head is not None) and kinds and not kinds[0].endswith(CLASSIFIER):
+        raise InputError(config_file, f"is of {kinds[0]}", f"a model {CLASSIFIER}")
+    if trained and not (head and names and kinds):
+        lacks = "no classifier head" if not head else "no id2label" if not names else "no task"
+        raise InputError(directory, f"is no trained classifier: {lacks}", "what save_model wrote")
+    if head is not None and names and len(names) != head:
+        problem = f"names {len(names)} classes in id2label, but the weights have {head}"
+        raise InputError(config_file, problem, "one name a class")
+    saved_classes = len(names) or head
     if head is not None and num_classes not in (None, head):
         raise InputError(directory, f"has {head} classes, not {num_classes}", f"num_classes={head}")
     try:
         model = AutoModelForSequenceClassification.from_pretrained(
             str(directory), num_classes=num_classes or saved_classes or 2, **config
         )
-        tokenizer = AutoTokenizer.from_pretrained(str(directory))
-    except InputError:
-        raise
     except Exception as error:  # paddlenlp raises anything from AttributeError to RuntimeError here
         reason = " ".join(str(error).split())[:200]
         raise InputError(
-            weights, f"does not fit {directory / 'config.json'} ({reason})", "matching weights"
+            weights, f"does not fit {config_file} ({reason})", "matching weights"
         ) from error
+    tokenizer = _load_tokenizer(directory)
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     missing = [
         name
         for name in expected
-        if name not in shapes and _without_prefix(name, model) not in shapes and not _is_head(name)
+        if name not in shapes
+        and _without_prefix(name, model) not in shapes
+        and not (head is None and _is_head(name))
     ]
     if missing:  # paddlenlp only warns and leaves them random
         raise InputError(
             weights,
             f"lacks {len(missing)} of the weights that config.json asks for, first {missing[0]}",
-            "all weights of the encoder",
+            "all weights of the encoder, and of the classifier or none",
+        )
+    surplus = [
+        name
+        for name in shapes
+        if _without_prefix(name, model).startswith("encoder.")
+        and f"{model.base_model_prefix}.{_without_prefix(name, model)}" not in expected
+    ]
+    if surplus:  # paddlenlp leaves them out without a word
+        raise InputError(
+            weights,
+            f"has {len(surplus)} weights that config.json leaves out, first {surplus[0]}",
+            "the configuration that belongs to it",
         )
     return model, tokenizer
 
@@ -222,14 +267,74 @@ def _from_hub(name: str, num_classes: int, config: dict):
     return model, tokenizer
 
 
-def _read_config(directory: Path) -> dict:
-    path = directory / "config.json"
+def _read_config(path: Path) -> dict:
+    expected = "the file that save_model wrote"
     if not path.is_file():
-        raise InputError(directory, "has no config.json", "a directory written by save_model")
+        raise InputError(path.parent, "has no config.json", "a directory written by save_model")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(path, f"is not JSON ({error})", "the file that save_model wrote") from None
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(path, f"is not JSON ({error})", expected) from None
+    if not isinstance(settings, dict):
+        raise InputError(path, f"is a JSON {type(settings).__name__}, not an object", expected)
+    kinds = settings.get("architectures") or []
+    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+        raise InputError(path, "its architectures are no list of names", expected)
+    return settings
+
+
+def _class_names(path: Path, settings: dict) -> list[str]:
+    """The names in id2label by id; none where the configuration has none."""
+    mapping = settings.get("id2label")
+    if mapping is None:
+        return []
+    expected = 'one name for each class, such as {"0": "negative", "1": "positive"}'
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise InputError(path, "its id2label is no mapping of ids to names", expected)
+    if set(mapping) != {str(index) for index in range(len(mapping))}:
+        problem = f"the ids in its id2label are {', '.join(mapping)[:60]}"
+        raise InputError(path, problem, f"0 to {len(mapping) - 1}, each once")
+    names = [mapping[str(index)] for index in range(len(mapping))]
+    if not all(isinstance(name, str) and name.strip() for name in names):
+        raise InputError(path, "a name in its id2label is empty or no text", expected)
+    if len(set(names)) < len(names):
+        raise InputError(path, "its id2label repeats a name", expected)
+    return names
+
+
+def _check_vocabulary(path: Path, vocab_size) -> None:
+    """Compare the lines of vocab.txt with the rows of the embedding.
+
+    A missing token would shift the ids of all that follow it. The published ERNIEs of 18,000 and
+    40,000 rows have a few rows more than tokens, rounded up to whole thousands.
+    """
+    if not path.is_file():
+        raise InputError(path.parent, "has no vocab.txt", "a directory written by save_model")
+    if not isinstance(vocab_size, int):  # left to the class's default, which nothing can compare
+        return
+    try:
+        with open(path, encoding="utf-8") as lines:  # the lines that the tokenizer will count
+            tokens = sum(1 for _ in lines)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, f"cannot be read ({error})", "one token a line, UTF-8") from None
+    rounded_up = vocab_size % 1000 == 0 and 0 < vocab_size - tokens < 100
+    if tokens != vocab_size and not rounded_up:
+        expected = f"{vocab_size}, the vocab_size in config.json"
+        raise InputError(path, f"has {tokens} tokens", expected)
+
+
+def _load_tokenizer(directory: Path):
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(directory))
+    except Exception as error:  # as with models: anything
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            directory, f"its tokenizer cannot be loaded ({reason})", "the files of save_model"
+        ) from error
+    for token in tokenizer.all_special_tokens:
+        if token in tokenizer.added_tokens_encoder:  # paddlenlp gives it a new id by itself
+            raise InputError(directory / "vocab.txt", f"lacks {token}", "all special tokens")
+    return tokenizer
 
 
 def _weight_file(directory: Path) -> Path:
