@@ -419,9 +419,11 @@ def probability_bars(
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         likely = rows.argmax(axis=1)
+        # Enough to tell the bars apart: the alt text joins all excerpts into one line.
+        short = [_drawable(text, min(max_characters, 12)) for text in texts]
         parts = (
             f"{text}: {label_names[best]} {row[best]:.0%}"
-            for text, row, best in zip(texts, rows, likely, strict=True)
+            for text, row, best in zip(short, rows, likely, strict=True)
         )
         return _finish(figure, f"Probabilities. {'; '.join(parts)}.")
 

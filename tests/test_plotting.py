@@ -146,6 +146,13 @@ def test_mistakes_are_the_surest_first():
     assert all(len(name) <= 26 for name in names)
 
 
+def test_the_description_quotes_little_of_each_text():
+    for name in ("bars", "mistakes"):
+        quoted = re.findall(r"(?:^Probabilities\. |; )(.+?): (?:neg|pos)", FIGURES[name]().alt)
+        assert "电池只能用一个小时，太…" in quoted and "房间很干净，服务态度也好" in quoted
+        assert max(map(len, quoted)) == 12
+
+
 def test_colours_stay_apart_without_colour_vision():
     """Lightness alone tells the two classes from each other where they touch, hatching the rest."""
     bars = FIGURES["bars"]().axes[0].containers
