@@ -176,11 +176,6 @@ def test_learners_edition_is_up_to_date(path):
     assert path.name not in changed, "run: make notebooks"
 
 
-def test_no_learners_edition_without_a_source():
-    editions = {path.name for path in notebooks.LEARNERS.glob("*.ipynb")}
-    assert editions == {path.name for path in CHAPTERS}
-
-
 @pytest.mark.parametrize("directory", ["solutions", "notebooks"])
 def test_notebooks_pass_ruff(directory):
     command = [sys.executable, "-m", "ruff", "check", "--no-cache", directory]
@@ -291,10 +286,92 @@ def test_generate_takes_out_answers_outputs_and_marks(course):
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code_cells(edition))
     assert code_cells(edition)[2].metadata.nbgrader.points == 2
 
-    edited = target.read_text(encoding="utf-8").replace("your answer here", "max(numbers)")
-    target.write_text(edited, encoding="utf-8")
-    (course / "notebooks" / "91_gone.ipynb").write_text("{}", encoding="utf-8")
-    assert {path.name for path in notebooks.generate(check=True)} == {target.name, "91_gone.ipynb"}
+
+def edit(path: Path, old: str, new: str) -> bytes:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path.read_bytes()
+
+
+def change_the_chapter(course: Path) -> None:
+    (course / "demo.py").write_text(SCRIPT.replace("# A chapter", "# Chapter two"), "utf-8")
+    notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
+
+
+@pytest.mark.parametrize("chapter_changes", [False, True])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("# your answer here", "max(numbers)"), ("# A chapter", "# My notes"), ("{", "\0")],
+)
+def test_generate_keeps_what_a_learner_has_written(course, capsys, chapter_changes, old, new):
+    (target,) = notebooks.generate()
+    (course / "solutions" / "91_next.ipynb").write_bytes(
+        (course / "solutions" / "90_demo.ipynb").read_bytes().replace(b"90-", b"91-")
+    )
+    worked = edit(target, old, new)
+    if chapter_changes:
+        change_the_chapter(course)
+    assert target in notebooks.generate(check=True)
+    assert notebooks.main(["generate"]) == 2
+    message = capsys.readouterr().err
+    assert "90_demo.ipynb: someone has worked in it" in message and "--force" in message
+    assert target.read_bytes() == worked and list(target.parent.iterdir()) == [target]
+    assert notebooks.main(["generate", "--force"]) == 0
+    assert target.read_bytes() != worked and notebooks.generate(check=True) == []
+
+
+def test_outputs_counts_and_an_empty_cell_are_no_work(course):
+    (target,) = notebooks.generate()
+    fresh = target.read_bytes()
+    ran = notebooks.read(target)
+    cell = code_cells(ran)[-1]
+    cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text="3\n")]
+    cell.execution_count = 6
+    ran.cells.append(nbformat.v4.new_code_cell("", id="empty"))
+    ran.metadata.language_info["version"] = "3.11.9"  # as JupyterLab saves it
+    notebooks.write(ran, target)
+    assert notebooks.generate(check=True) == [target]
+    assert notebooks.generate() == [target] and target.read_bytes() == fresh
+    notebooks.write(ran, target)
+    change_the_chapter(course)
+    assert notebooks.generate() == [target] and notebooks.generate(check=True) == []
+
+
+def test_an_edition_without_fingerprint_is_replaced_only_by_its_like(course):
+    """Such as one that was generated before there were fingerprints."""
+    (target,) = notebooks.generate()
+    bare = notebooks.read(target)
+    del bare.metadata["course"]
+    notebooks.write(bare, target)
+    assert notebooks.generate() == [target]
+    notebooks.write(bare, target)
+    change_the_chapter(course)
+    with pytest.raises(InputError, match="worked in it"):
+        notebooks.generate()
+
+
+def test_generate_deletes_only_what_it_has_made(course):
+    (target,) = notebooks.generate()
+    folder, made = target.parent, target.read_bytes()
+    for name in ("my_own.ipynb", "91_gone.ipynb", "92_worked_in.ipynb", "90_demo-Copy1.ipynb"):
+        (folder / name).write_bytes(made)
+    edit(folder / "92_worked_in.ipynb", "your answer here", "max(numbers)")
+    edit(folder / "90_demo-Copy1.ipynb", "your answer here", "max(numbers)")
+    (folder / "93_broken.ipynb").write_bytes(b"\xff\0")
+    nbformat.write(nbformat.v4.new_notebook(), folder / "94_mine.ipynb")
+    kept = {path.name for path in folder.iterdir()} - {"91_gone.ipynb"}
+    assert notebooks.generate(check=True) == [folder / "91_gone.ipynb"]
+    assert notebooks.generate() == [folder / "91_gone.ipynb"]
+    assert {path.name for path in folder.iterdir()} == kept
+
+
+@pytest.mark.parametrize("options", [[], ["--check"], ["--force"]])
+def test_generate_without_chapters_is_refused(course, capsys, options):
+    (target,) = notebooks.generate()
+    (course / "solutions" / "90_demo.ipynb").unlink()
+    assert notebooks.main(["generate", *options]) == 2
+    assert "holds no chapters" in capsys.readouterr().err and target.exists()
 
 
 @pytest.mark.parametrize(
@@ -304,15 +381,57 @@ def test_generate_takes_out_answers_outputs_and_marks(course):
         ("numbers = [3, 1, 2]", "### BEGIN SOLUTION\n1\n### END SOLUTION", "1 solution blocks"),
         ('    """Return twice the number."""\n', "", "not Python"),
         ("### BEGIN SOLUTION\nlargest = max(numbers)\n### END SOLUTION", "", "0 solution blocks"),
+        ("### BEGIN SOLUTION", "###BEGIN SOLUTION", "cell 4: .*not written exactly"),
+        ("### BEGIN SOLUTION", "### Begin Solution", "cell 4: .*not written exactly"),
+        ("### END SOLUTION", "#### end  solution", "cell 4: .*not written exactly"),
+        ("### BEGIN SOLUTION", "### BEGIN SOLUTION\n# begin_solution", "not written exactly"),
+        ("### BEGIN SOLUTION", "### BEGIN SOLUTION 1", "cell 4: .*not written exactly"),
+        ("### BEGIN SOLUTION\n", "### BEGIN SOLUTION\n### BEGIN SOLUTION\n", "cell 4: "),
+        ("numbers = [3, 1, 2]", "###Begin solution\n1\n###end solution", "not written exactly"),
+        ("# # A chapter", "# ### BEGIN SOLUTION\n# x\n# ### END SOLUTION", "cell 1: 1 solution"),
+        ("# # A chapter", "# <!-- begin solution -->", "cell 1: .*not written exactly"),
+        ('"90-double"', '"90-largest"', "cell 6: '90-largest' is also in cell 4"),
+        ('answer="90-largest"', 'answer="91-largest"', "cell 4: exercise '91-largest'"),
+        ('answer="90-largest"', 'answer="90-smallest"', "cell 5: not the check of '90-smallest'"),
+        ('# %% answer="90-largest"', "# %%", "cell 5: the check of '90-largest' follows no answer"),
+        ('# %% check="90-largest" points=2', "# %%", "cell 5: not the check of '90-largest'"),
+        ('# %% answer="90-double"', '# %% check="90-largest" points=1', "cell 6: the check of"),
+        ('# %% answer="90-largest"', '# %% [markdown] answer="90-largest"', "in a markdown cell"),
     ],
 )
 def test_generate_refuses_a_chapter_that_would_leak_or_break(course, old, new, problem):
     assert SCRIPT.count(old) >= 1
-    (course / "demo.py").write_text(SCRIPT.replace(old, new, 1), encoding="utf-8")
+    count = -1 if old == '"90-double"' else 1
+    (course / "demo.py").write_text(SCRIPT.replace(old, new, count), encoding="utf-8")
     notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
-    with pytest.raises(InputError, match=problem):
+    with pytest.raises(InputError, match=rf"90_demo\.ipynb.*{problem}"):
         notebooks.generate()
     assert list((course / "notebooks").iterdir()) == []
+
+
+def test_generate_refuses_an_answer_at_the_end(course):
+    script = SCRIPT.partition('# %% check="90-double"')[0]
+    (course / "demo.py").write_text(script, encoding="utf-8")
+    notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
+    with pytest.raises(InputError, match="cell 6: '90-double' has no check"):
+        notebooks.generate()
+
+
+def test_prose_about_solutions_is_no_mark(course):
+    prose = "# # A chapter\n# In the end, solutions are in `solutions/`. Begin. Solution: none."
+    (course / "demo.py").write_text(SCRIPT.replace("# # A chapter", prose), encoding="utf-8")
+    notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
+    assert len(notebooks.generate()) == 1
+
+
+def test_two_cells_of_one_id_are_refused(course):
+    path = course / "solutions" / "90_demo.ipynb"
+    first, second = (cell.id for cell in notebooks.read(path).cells[:2])
+    edit(path, second, first)
+    with pytest.raises(
+        InputError, match=rf"90_demo\.ipynb, cell 2: has the id '{first}' of cell 1"
+    ):
+        notebooks.generate()
 
 
 def kernels_running() -> list[psutil.Process]:
@@ -356,6 +475,92 @@ def test_command_line_reports_bad_input_in_one_line(course, capsys):
     for arguments in (["execute", "17"], ["html", "17"], ["import", "no.py", "no.ipynb"]):
         assert notebooks.main(arguments) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+CELLS = '"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells"'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x89PNG\r\n\xff\0",
+        b"",
+        b"print(1)",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"nbformat": 9, "nbformat_minor": 0, "metadata": {}, "cells": []}',
+        b'{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}',
+        b'{"nbformat": "4", "nbformat_minor": 5, "metadata": {}, "cells": []}',
+        b'{"nbformat": 4, "metadata": {}, "cells": []}',
+        f"{{{CELLS}: null}}".encode(),
+        f"{{{CELLS}: [1]}}".encode(),
+        f'{{{CELLS}: [{{"cell_type": "code"}}]}}'.encode(),
+        b"[" * 100_000,
+    ],
+    ids=range(14),
+)
+def test_a_broken_notebook_is_named_in_one_line(course, capsys, content):
+    path = course / "solutions" / "90_demo.ipynb"
+    path.write_bytes(content)
+    commands = (
+        ["generate"],
+        ["execute"],
+        ["export", str(path), str(course / "x.py")],
+        ["import", str(course / "demo.py"), str(path)],
+        ["html", "90", "--output", str(course / "x.html")],
+    )
+    for arguments in commands:
+        assert notebooks.main(arguments) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1 and "90_demo.ipynb" in lines[0] and "; expected" in lines[0]
+    assert path.read_bytes() == content
+
+
+def test_a_binary_script_is_named_in_one_line(course, capsys):
+    script = course / "demo.py"
+    script.write_bytes(b"\x89PNG\xff\0")
+    assert notebooks.main(["import", str(script), str(course / "new.ipynb")]) == 2
+    assert capsys.readouterr().err.startswith(f"{script}: is not UTF-8 text")
+
+
+@pytest.mark.parametrize("metadata", ["tags=3", "tags=[3]", 'name=""'])
+def test_metadata_that_no_notebook_can_have_is_named_in_one_line(course, capsys, metadata):
+    (course / "bad.py").write_text(f"# %% {metadata}\n1\n", encoding="utf-8")
+    arguments = ["import", str(course / "bad.py"), str(course / "bad.ipynb")]
+    assert notebooks.main(arguments) == 2 and not (course / "bad.ipynb").exists()
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_notebook_without_ids_can_be_imported_over(course):
+    path = course / "solutions" / "90_demo.ipynb"
+    wanted = path.read_bytes()
+    old = json.loads(wanted)
+    old["nbformat_minor"] = 4
+    for cell in old["cells"]:
+        del cell["id"]
+    path.write_text(json.dumps(old), encoding="utf-8")
+    notebooks.import_script(course / "demo.py", path)
+    assert path.read_bytes() == wanted
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "NOTEBOOK", "NOTEBOOK"],
+        ["export", "NOTEBOOK", "solutions"],
+        ["import", "demo.py", "demo.py"],
+        ["import", "NOTEBOOK", "NOTEBOOK"],
+        ["html", "90", "--output", "NOTEBOOK"],
+    ],
+)
+def test_no_file_is_overwritten_by_one_of_another_kind(course, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(course)
+    path = Path("solutions", "90_demo.ipynb")
+    before = path.read_bytes()
+    assert notebooks.main([str(path) if each == "NOTEBOOK" else each for each in arguments]) == 2
+    assert "does not end in" in capsys.readouterr().err
+    assert path.read_bytes() == before and Path("demo.py").read_text("utf-8") == SCRIPT
 
 
 def test_html_page_shows_outputs(course):
@@ -447,8 +652,8 @@ def test_generated_notebooks_are_tracked_with_their_sources():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout")
-    files = set(listed.stdout.split())
-    assert {f"notebooks/{path.name}" for path in CHAPTERS} <= files
+    files = {file for file in listed.stdout.split() if re.fullmatch(r"notebooks/.*\.ipynb", file)}
+    assert files == {f"notebooks/{path.name}" for path in CHAPTERS}
 
 
 def test_the_readme_lists_every_chapter_with_its_times():

@@ -35,6 +35,11 @@ starts as `...` (not filled in); a function gets a docstring, so that its empty 
 returns None. `attempted` and `solved` come from course_lib.checks. Two typical wrong answers for
 each exercise stand in tests/exercises/NN_name.py.
 
+A learner's edition carries a digest of its own cells. As long as they match it, `generate` may
+replace the file, or delete it when its chapter is gone; where someone has worked in it, `generate`
+refuses (unless told --force) to replace it and never deletes it. Outputs are not work. Notebooks of
+other names, or without a digest, are the learner's own.
+
 A code cell that begins with `# NBVAL_CHECK_OUTPUT` has its output compared by nbval; the mark is
 taken out of the learner's edition, which has no outputs.
 """
@@ -52,6 +57,7 @@ import os
 import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,6 +87,8 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 SOLUTION_BLOCK = re.compile(
     rf"^(?P<indent>[ \t]*){BEGIN}[ \t]*\n(?P<body>.*?)^[ \t]*{END}[ \t]*$", re.DOTALL | re.MULTILINE
 )
+# Whatever may have been meant as a mark: "###Begin Solution", "# END_SOLUTION", an HTML comment.
+LOOSE_MARK = re.compile(r"(?:#|<!-+)[\s#]*(?:BEGIN|END)[\s_-]*SOLUTION", re.IGNORECASE)
 
 
 # Reading and writing
@@ -103,16 +111,55 @@ def chapters(names: list[str] | None = None) -> list[Path]:
 
 
 def read(path: str | os.PathLike) -> NotebookNode:
-    """Read a notebook (any nbformat 4) or raise InputError."""
+    """Read a notebook (any nbformat 4; cells without an id get one) or raise InputError."""
     path = Path(path)
+    text = _text(path, "a notebook")
     try:
-        notebook = nbformat.read(path, as_version=4)
-        nbformat.validate(notebook)
-    except FileNotFoundError:
-        raise InputError(path, "does not exist", "a notebook") from None
-    except (nbformat.reader.NotJSONError, nbformat.ValidationError, OSError) as error:
-        raise InputError(path, str(error).splitlines()[0], "a valid notebook") from None
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(path, "is not JSON", "a notebook") from None
+    if not isinstance(data, dict) or "nbformat" not in data:
+        raise InputError(path, "is JSON, but no notebook", "an object with nbformat and cells")
+    if data["nbformat"] != 4 or not isinstance(data.get("nbformat_minor"), int):
+        version = f"{data['nbformat']}.{data.get('nbformat_minor')}"
+        raise InputError(path, f"has nbformat {version}", "nbformat 4: save it in JupyterLab")
+    cells = data.get("cells")
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        raise InputError(path, "its cells are not a list of cells", "a valid notebook")
+    seen: dict[str, int] = {}
+    for number, cell in enumerate(cells, 1):  # nbformat would quietly give the second another id
+        name = cell.get("id")
+        if isinstance(name, str) and seen.setdefault(name, number) != number:
+            raise InputError(
+                f"{path}, cell {number}", f"has the id {name!r} of cell {seen[name]}", "another id"
+            )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a missing id, which is put right below
+        try:
+            nbformat.validate(data)
+        except nbformat.ValidationError as error:
+            raise InputError(path, _short(error), "a valid notebook") from None
+        notebook = nbformat.reads(text, as_version=4)
+    if not all("id" in cell for cell in notebook.cells):
+        identify(notebook)
     return notebook
+
+
+def _text(path: Path, expected: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(path, "does not exist", expected) from None
+    except UnicodeDecodeError:
+        raise InputError(path, "is not UTF-8 text", expected) from None
+    except OSError as error:
+        raise InputError(path, error.strerror or "cannot be read", expected) from None
+
+
+def _require_suffix(path: Path, suffix: str) -> None:
+    """Two paths in the wrong order must not overwrite one kind of file with another."""
+    if path.suffix != suffix:
+        raise InputError(path, f"does not end in {suffix}", f"the name of a {suffix} file")
 
 
 def text_of(notebook: NotebookNode) -> str:
@@ -124,9 +171,13 @@ def text_of(notebook: NotebookNode) -> str:
 def write(notebook: NotebookNode, path: str | os.PathLike) -> None:
     path = Path(path)
     lines = nbformat.v4.rwbase.split_lines(copy.deepcopy(notebook))
-    nbformat.validate(lines)
+    try:
+        text = text_of(lines)
+    except nbformat.ValidationError as error:
+        problem = f"would not be a valid notebook: {_short(error)}"
+        raise InputError(path, problem, "other metadata in its cells") from None
     with atomic_file(path) as handle:
-        handle.write(text_of(lines))
+        handle.write(text)
 
 
 # Names of cells
@@ -156,11 +207,14 @@ def identify(notebook: NotebookNode, previous: NotebookNode | None = None) -> No
 
 def name_of(cell: NotebookNode, role: str) -> str | None:
     """Return the exercise of an answer or check cell (`role`), None when it is not one."""
-    grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+    entry = cell.metadata.get("nbgrader")
+    grade_id = str(entry.get("grade_id", "")) if isinstance(entry, dict) else ""
     return grade_id.removesuffix(f"-{role}") if grade_id.endswith(f"-{role}") else None
 
 
 def _to_nbgrader(cell: NotebookNode, where: Path) -> None:
+    if "answer" in cell.metadata and "check" in cell.metadata:
+        raise InputError(where, "a cell with answer= and check=", "one cell for each")
     for role in ("answer", "check"):
         name = cell.metadata.pop(role, None)
         if name is None:
@@ -198,9 +252,14 @@ def _from_nbgrader(cell: NotebookNode) -> None:
 def import_script(script: str | os.PathLike, target: str | os.PathLike) -> NotebookNode:
     """Turn a percent script into the notebook `target` and write it."""
     script, target = Path(script), Path(target)
-    if not script.is_file():
-        raise InputError(script, "does not exist", "a script in jupytext's percent format")
-    notebook = jupytext.reads(script.read_text(encoding="utf-8"), fmt="py:percent")
+    _require_suffix(script, ".py")
+    _require_suffix(target, ".ipynb")
+    text = _text(script, "a script in jupytext's percent format")
+    try:
+        notebook = jupytext.reads(text, fmt="py:percent")
+    except Exception as error:  # jupytext has no error of its own for metadata it cannot use
+        problem = f"jupytext cannot read it ({type(error).__name__}: {_short(error)})"
+        raise InputError(script, problem, "a script in jupytext's percent format") from None
     for cell in notebook.cells:
         _to_nbgrader(cell, script)
     previous = read(target) if target.exists() else None
@@ -223,6 +282,7 @@ def import_script(script: str | os.PathLike, target: str | os.PathLike) -> Noteb
 
 def export_script(source: str | os.PathLike, script: str | os.PathLike) -> None:
     """Write the notebook `source` as a percent script that `import` turns into the same cells."""
+    _require_suffix(Path(script), ".py")
     notebook = read(source)
     for cell in notebook.cells:
         _from_nbgrader(cell)
@@ -244,35 +304,75 @@ def replace_answer(source: str, answer: str | None = None) -> str:
     return SOLUTION_BLOCK.sub(replacement, source)
 
 
+def check_exercises(notebook: NotebookNode, where: str | os.PathLike) -> None:
+    """Raise InputError unless each exercise is one answer with its check in the next cell.
+
+    Args:
+        where: path of the notebook; a name that begins with two digits is that of a chapter, whose
+            exercises begin with the same digits.
+    """
+    chapter = re.match(r"\d\d(?=_)", Path(where).name)
+    seen: dict[str, int] = {}
+    asked = None  # the answer in the cell before
+    for number, cell in enumerate(notebook.cells, 1):
+        place = f"{where}, cell {number}"
+        answer, check = (name_of(cell, role) for role in ("answer", "check"))
+        name = answer or check
+        if asked is not None and check != asked:
+            raise InputError(place, f"not the check of {asked!r}", "it right after the answer")
+        if check is not None and asked is None:
+            raise InputError(place, f"the check of {check!r} follows no answer", "the answer first")
+        if name is not None and cell.cell_type != "code":
+            raise InputError(place, f"{name!r} in a {cell.cell_type} cell", "a code cell")
+        if name is not None and chapter and not name.startswith(f"{chapter[0]}-"):
+            raise InputError(place, f"exercise {name!r}", f"a name that begins with {chapter[0]}-")
+        if answer is not None and seen.setdefault(answer, number) != number:
+            raise InputError(place, f"{answer!r} is also in cell {seen[answer]}", "another name")
+        asked = answer
+    if asked is not None:
+        raise InputError(f"{where}, cell {number}", f"{asked!r} has no check", "one right after it")
+
+
+def blank_answer(cell: NotebookNode, place: str) -> str:
+    """Return the cell's source without the solution, or raise InputError if it could leak."""
+    answer = name_of(cell, "answer")
+    blocks = len(SOLUTION_BLOCK.findall(cell.source))
+    if len(LOOSE_MARK.findall(cell.source)) != 2 * blocks:
+        raise InputError(
+            place,
+            "a solution mark without its partner, or not written exactly so",
+            f"a line {BEGIN}, and later a line {END}",
+        )
+    if blocks != (0 if answer is None else 1):
+        raise InputError(place, f"{blocks} solution blocks", "one in each answer cell only")
+    if answer is None:
+        return cell.source
+    source = replace_answer(cell.source)
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        problem = getattr(error, "msg", error)
+        raise InputError(
+            place, f"the blank answer is not Python ({problem})", "a docstring or `= ...`"
+        ) from None
+    return source
+
+
 def learner_edition(notebook: NotebookNode, where: str | os.PathLike = "notebook") -> NotebookNode:
     """Return the notebook that a learner gets: no answers, no outputs, the same ids.
 
     Raises:
-        InputError: an answer without a block, a block outside an answer, or a blank answer that
-            is not valid Python.
+        InputError: an exercise without its check (see `check_exercises`), an answer without a
+            block, a block outside an answer, or a blank answer that is not valid Python.
     """
+    check_exercises(notebook, where)
     result = copy.deepcopy(notebook)
-    result["metadata"] = nbformat.from_dict(METADATA)
     for number, cell in enumerate(result.cells, 1):
+        cell["source"] = blank_answer(cell, f"{where}, cell {number}")
         cell["metadata"] = _cell_metadata(cell)
         if cell.cell_type != "code":
             continue
         cell["outputs"], cell["execution_count"] = [], None
-        answer = name_of(cell, "answer")
-        blocks = len(SOLUTION_BLOCK.findall(cell.source))
-        cell["source"] = replace_answer(cell.source)
-        place = f"{where}, cell {number}"
-        if BEGIN in cell.source or END in cell.source:
-            raise InputError(place, "a solution mark without its partner", f"{BEGIN} then {END}")
-        if blocks != (0 if answer is None else 1):
-            raise InputError(place, f"{blocks} solution blocks", "one in each answer cell only")
-        if answer is not None:
-            try:
-                ast.parse(cell.source)
-            except SyntaxError as error:
-                raise InputError(
-                    place, f"the blank answer is not Python ({error.msg})", "a docstring or `= ...`"
-                ) from None
         if cell.source.startswith(CHECK_OUTPUT[0]):
             cell["source"] = cell.source.partition("\n")[2]
         tags = [tag for tag in cell.metadata.get("tags", []) if tag != CHECK_OUTPUT[1]]
@@ -280,7 +380,30 @@ def learner_edition(notebook: NotebookNode, where: str | os.PathLike = "notebook
             cell.metadata["tags"] = tags
         else:
             cell.metadata.pop("tags", None)
+    course = {"generated": work_digest(result)}
+    result["metadata"] = nbformat.from_dict({**METADATA, "course": course})
     return result
+
+
+def work_digest(notebook: NotebookNode) -> str:
+    """Return a fingerprint of what a learner writes: all sources, but for empty cells.
+
+    JupyterLab adds an empty cell when the last one is run.
+    """
+    cells = [(cell.cell_type, cell.source) for cell in notebook.cells if cell.source.strip()]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
+
+
+def is_untouched(path: Path, edition: NotebookNode | None = None) -> bool:
+    """Tell whether `path` holds what was generated, or what `edition` holds, and nothing else."""
+    try:
+        present = read(path)
+    except InputError:
+        return False
+    course = present.metadata.get("course")
+    generated = course.get("generated") if isinstance(course, dict) else None
+    allowed = [generated] if edition is None else [generated, work_digest(edition)]
+    return work_digest(present) in allowed
 
 
 def _cell_metadata(cell: NotebookNode) -> NotebookNode:
@@ -289,25 +412,44 @@ def _cell_metadata(cell: NotebookNode) -> NotebookNode:
     return nbformat.from_dict(kept)
 
 
-def generate(check: bool = False) -> list[Path]:
+def generate(check: bool = False, force: bool = False) -> list[Path]:
     """Write notebooks/ and the README's picture from solutions/; return the files that differed.
 
-    With `check` they are only compared.
+    With `check` they are only compared. An edition whose chapter is gone is deleted if it is as it
+    was generated; any other notebook is left alone.
+
+    Raises:
+        InputError: there are no chapters, one of them is not fit to be handed out, or someone has
+            worked in an edition that would be replaced (not with `force`). Nothing was written.
     """
+    sources = chapters()
+    if not sources:
+        raise InputError(SOLUTIONS, "holds no chapters", "NN_name.ipynb to generate from")
     wanted = {}
-    for path in chapters():
+    for path in sources:
         edition = learner_edition(read(path), path.relative_to(ROOT))
         split = nbformat.v4.rwbase.split_lines(copy.deepcopy(edition))
-        wanted[LEARNERS / path.name] = (edition, text_of(split))
-    changed = [path for path in sorted(LEARNERS.glob("*.ipynb")) if path not in wanted]
-    for path in changed:
-        if not check:
+        wanted[LEARNERS / path.name] = (edition, text_of(split).encode())
+    numbered = sorted(LEARNERS.glob("[0-9][0-9]_*.ipynb"))
+    stale = [path for path in numbered if path not in wanted and is_untouched(path)]
+    differing = [
+        path
+        for path, (_, text) in wanted.items()
+        if not path.is_file() or path.read_bytes() != text
+    ]
+    changed = stale + differing
+    if not check:
+        for path in differing:
+            if not force and path.exists() and not is_untouched(path, wanted[path][0]):
+                raise InputError(
+                    path.relative_to(ROOT),
+                    "someone has worked in it, and it would be replaced",
+                    "it moved or renamed first (or --force, which loses that work)",
+                )
+        for path in stale:
             path.unlink()
-    for path, (edition, text) in wanted.items():
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            changed.append(path)
-            if not check:
-                write(edition, path)
+        for path in differing:
+            write(wanted[path][0], path)
     target, picture = ROOT / "docs" / "quick_start.png", readme_picture()
     if picture is not None and (not target.exists() or target.read_bytes() != picture):
         changed.append(target)
@@ -341,6 +483,9 @@ def course_kernel(python: str = sys.executable, **variables: str) -> Iterator[di
         folder = Path(directory, "kernels", "python3")
         folder.mkdir(parents=True)
         argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        argv.append(
+            "--IPKernelApp.log_level=ERROR"
+        )  # its warnings are about Jupyter, not a chapter
         specification = {"argv": argv, **METADATA["kernelspec"]}
         folder.joinpath("kernel.json").write_text(json.dumps(specification), encoding="utf-8")
         # What course_lib has set in this process is for the kernel's own course_lib to set.
@@ -441,13 +586,15 @@ def _last_cell(notebook: NotebookNode) -> str:
 
 def _short(error: Exception) -> str:
     name, value = getattr(error, "ename", None), getattr(error, "evalue", "")
-    return f"{name}: {value}" if name else str(error).splitlines()[0]
+    first = next(iter(str(error).splitlines()), type(error).__name__)
+    return f"{name}: {value}" if name else first
 
 
 def html(path: Path, output: Path) -> None:
     """Write a notebook with its saved outputs as one HTML page."""
     import nbconvert
 
+    _require_suffix(output, ".html")
     page, _ = nbconvert.HTMLExporter().from_notebook_node(read(path))
     with atomic_file(output) as handle:
         handle.write(page)
@@ -464,6 +611,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("generate", help="write notebooks/ from solutions/")
     command.add_argument("--check", action="store_true", help="only compare; status 1 if different")
+    command.add_argument("--force", action="store_true", help="replace what learners worked in")
     command = commands.add_parser("execute", help="run solutions/ and save the outputs")
     command.add_argument("names", nargs="*", help="01, or 01_quick_start_sentiment (default: all)")
     command.add_argument("--profile", default="cpu", choices=["cpu", "gpu", "smoke"])
@@ -480,7 +628,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.command == "generate":
-            changed = generate(options.check)
+            changed = generate(options.check, options.force)
             verb = "differs from its source" if options.check else "written"
             for path in changed:
                 print(f"{path.relative_to(ROOT)}: {verb}")
