@@ -105,12 +105,14 @@ lock: .venv-uv/.stamp ## resolve requirements/*.in anew, keeping versions that s
 .PHONY: nbgrader
 nbgrader: .venv-nbgrader/.stamp ## nbgrader in an environment of its own
 
-.venv-nbgrader/.stamp: requirements/nbgrader.txt
+.venv-nbgrader/.stamp: requirements/nbgrader.txt | $(STAMP)
 	python=$$(sh tools/find_python.sh "$(PYTHON)") && "$$python" -m venv --clear .venv-nbgrader
 	.venv-nbgrader/bin/python $(INSTALL) --require-hashes -r requirements/nbgrader.txt
+	@$(BIN)/python -m ipykernel install --prefix .venv-nbgrader --name python3 \
+		--display-name "Python 3 (PaddleNLP course)" >/dev/null
 	@touch $@
 
-clean: ## remove what runs have written; environments and saved outputs stay
+clean: ## remove what runs have written, models in outputs/ too; environments stay
 	rm -rf outputs runs build *.egg-info .pytest_cache .ruff_cache
 	find . -path './.venv*' -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) \
 		-type d -prune -exec rm -rf {} +

@@ -75,7 +75,11 @@ def build_parser() -> argparse.ArgumentParser:
         return made
 
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--max_seq_length", type=whole(3), help="tokens; longer texts are cut")
+    shared.add_argument(
+        "--max_seq_length",
+        type=whole(3),
+        help="tokens; longer texts are cut (default: 128, or as in training)",
+    )
     shared.add_argument(
         "--batch_size", type=whole(1), default=32, help="texts (default %(default)s)"
     )
@@ -180,7 +184,8 @@ def run_train(args: argparse.Namespace) -> None:
             device=args.device,
             resume=args.resume,
         )
-    next_step = f"python -m course_lib predict --model_dir {output_dir / MODEL_DIR}"
+    python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
+    next_step = f"{python} -m course_lib predict --model_dir {output_dir / MODEL_DIR}"
     print(f"now try: {next_step}", file=sys.stderr)
     print_json(metrics)
 
@@ -368,10 +373,12 @@ def load_trained(args: argparse.Namespace):
     from course_lib.runtime import select_device
 
     model_dir = Path(args.model_dir)
-    if not model_dir.is_dir():
-        raise InputError(model_dir, "is not a directory", f"the {MODEL_DIR}/ that train wrote")
+    if not (model_dir / "config.json").is_file():
+        inside = model_dir / MODEL_DIR
+        expected = str(inside) if inside.is_dir() else f"the {MODEL_DIR}/ that train wrote"
+        raise InputError(model_dir, "holds no model", expected)
     select_device(args.device)
-    model, tokenizer = load_backbone(model_dir)
+    model, tokenizer = load_backbone(model_dir, trained=True)
     trained_with = getattr(model.config, "max_seq_length", None)
     max_seq_length = checked_length(args.max_seq_length or trained_with, model)
     return model, tokenizer, {"batch_size": args.batch_size, "max_seq_length": max_seq_length}

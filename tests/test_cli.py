@@ -37,6 +37,7 @@ def tiny(tmp_path_factory) -> Path:
     model, tokenizer = load_backbone(
         "fresh",
         vocab_texts=GOOD * 3 + BAD * 3,
+        label_list=sorted(["好", "差"]),
         intermediate_size=48,
         max_position_embeddings=64,
         suggested_learning_rate=1e-3,
@@ -342,3 +343,12 @@ def test_a_bad_tuning_is_refused_by_the_command_line():
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and done.stderr.startswith("error: COURSE_TUNING")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_directory_above_the_model_is_told_apart(files, tiny, capsys):
+    assert cli.main(train_arguments(files, tiny)) == 0
+    capsys.readouterr()
+    message = refused(
+        capsys, ["predict", "--model_dir", str(files["out"]), "--input_file", "x.txt"]
+    )
+    assert str(files["out"] / "model") in message

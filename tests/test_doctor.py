@@ -230,3 +230,11 @@ def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys)
         assert ("✗ pins" in text) == bool(status)
         assert doctor.main(["--json"]) == status
         assert json.loads(capsys.readouterr().out)["status"] == (BROKEN if status else OK)
+
+
+@pytest.mark.parametrize(("name", "value"), [("COURSE_PROFILE", "big"), ("COURSE_DEVICE", "foo")])
+def test_a_variable_that_would_stop_a_notebook_is_broken(name, value, monkeypatch):
+    monkeypatch.setenv(name, value)
+    found = [finding for finding in doctor.check_variables() if finding.level == doctor.BROKEN]
+    assert [finding.name for finding in found] == [name]
+    assert value in found[0].message and name in found[0].fix

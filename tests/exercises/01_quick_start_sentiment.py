@@ -47,6 +47,12 @@ WRONG = {
         ),
     ],
     "01-route": [
+        # every sure one is positive
+        (
+            "return ['positive' if r['probability'] >= threshold else 'ask a person'"
+            " for r in results]",
+            "its own label",
+        ),
         # a person is asked when the model is sure
         (
             "return [r['label'] if r['probability'] < threshold else 'ask a person'"
