@@ -46,7 +46,7 @@ ALONE = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--examples", type=int, default=256, help="default %(default)s")
+    parser.add_argument("--examples", type=int, default=400, help="default %(default)s")
     parser.add_argument("--rounds", type=int, default=2, help="default %(default)s")
     parser.add_argument("--worker", choices=["stock", "course"], help=argparse.SUPPRESS)
     args = parser.parse_args()
