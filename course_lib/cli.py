@@ -43,8 +43,6 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if sys.stdout is None:
             raise InputError("standard output", "is closed", "somewhere to write results to")
-        if sys.stdout.encoding.lower() != "utf-8":  # Chinese text in a C locale
-            sys.stdout.reconfigure(encoding="utf-8")
         return args.command(args) or 0
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -443,4 +441,6 @@ def split_columns(columns: str | None) -> list[str] | None:
 
 
 def print_json(value: dict) -> None:
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
+    # In a C locale Chinese text becomes \u escapes, which are the same JSON.
+    escape = sys.stdout.encoding.lower() != "utf-8"
+    print(json.dumps(value, ensure_ascii=escape, allow_nan=False), flush=True)

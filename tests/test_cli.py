@@ -352,3 +352,15 @@ def test_the_directory_above_the_model_is_told_apart(files, tiny, capsys):
         capsys, ["predict", "--model_dir", str(files["out"]), "--input_file", "x.txt"]
     )
     assert str(files["out"] / "model") in message
+
+
+def test_predictions_survive_a_terminal_without_chinese(tiny):
+    done = subprocess.run(
+        [sys.executable, "-m", "course_lib", "predict", "--model_dir", str(tiny)],
+        input="房间很干净\n".encode(),
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.decode("ascii"))["text"] == "房间很干净"
