@@ -267,6 +267,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     from course_lib.data import read_examples
     from course_lib.training import confusion_matrix, predict
 
+    check_model_dir(Path(args.model_dir))
     model, tokenizer, settings = load_trained(args)
     names = model.config.id2label
     labels = [names[index] for index in range(len(names))]
@@ -294,6 +295,7 @@ def run_predict(args: argparse.Namespace) -> None:
     from course_lib.data import read_texts
     from course_lib.training import predict
 
+    check_model_dir(Path(args.model_dir))
     if args.input_file == "-":
         if sys.stdin is None:
             raise InputError("standard input", "is closed", "--input_file, or lines of text")
@@ -370,16 +372,19 @@ def load_trained(args: argparse.Namespace):
     from course_lib.models import load_backbone
     from course_lib.runtime import select_device
 
-    model_dir = Path(args.model_dir)
+    select_device(args.device)
+    model, tokenizer = load_backbone(args.model_dir, trained=True)
+    trained_with = getattr(model.config, "max_seq_length", None)
+    max_seq_length = checked_length(args.max_seq_length or trained_with, model)
+    return model, tokenizer, {"batch_size": args.batch_size, "max_seq_length": max_seq_length}
+
+
+def check_model_dir(model_dir: Path) -> None:
+    """Refuse, before anything is read or loaded, a directory without a model."""
     if not (model_dir / "config.json").is_file():
         inside = model_dir / MODEL_DIR
         expected = str(inside) if inside.is_dir() else f"the {MODEL_DIR}/ that train wrote"
         raise InputError(model_dir, "holds no model", expected)
-    select_device(args.device)
-    model, tokenizer = load_backbone(model_dir, trained=True)
-    trained_with = getattr(model.config, "max_seq_length", None)
-    max_seq_length = checked_length(args.max_seq_length or trained_with, model)
-    return model, tokenizer, {"batch_size": args.batch_size, "max_seq_length": max_seq_length}
 
 
 def checked_length(max_seq_length: int | None, model) -> int:
