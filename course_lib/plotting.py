@@ -100,6 +100,9 @@ def _course_style(**settings: object) -> Iterator[None]:
 
 def _finish(figure: CourseFigure, alt: str) -> CourseFigure:
     figure.alt = alt
+    # Whole pixels, and a trace more: matplotlib before 3.11 cuts fractions off, later ones round.
+    size = (figure.get_size_inches() * figure.dpi).round()
+    figure.set_size_inches((size + 0.01) / figure.dpi)
     # Ticks are created on drawing: draw now, while the course's style holds.
     figure.draw_without_rendering()
     return figure
