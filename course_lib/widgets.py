@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from course_lib.plotting import NEGATIVE, POSITIVE, CourseFigure, probability_bars
 
 import ipywidgets
 
 FALLBACK = "(Run this cell in JupyterLab to type a sentence of your own here.)"
+SLIDER_FALLBACK = "(Run this cell in JupyterLab to move the slider.)"
 
 
 class SentimentDemo:
@@ -74,15 +75,75 @@ class SentimentDemo:
             try:
                 probabilities = self._predict([text])[0]["probabilities"]
             except Exception as error:  # ipywidgets would hide it in a log that nobody reads
-                what = html.escape(f"{type(error).__name__}: {error}")
-                self.message.value = f'<p role="alert" style="color: #A84A00">{what}</p>'
+                self.message.value = _alert(error)
         for name, bar in self.bars.items():
             bar.value = probabilities.get(name, 0.0)
             self._shares[name].value = f"{probabilities[name]:.1%}" if probabilities else "\u2013"
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
+        _display(self.widget, FALLBACK, self.figure)
 
-        bundle = self.widget._repr_mimebundle_() or {}
-        display({**bundle, "text/plain": FALLBACK}, raw=True)
-        display(self.figure)
+
+class FigureSlider:
+    """A slider that draws a figure anew, and below it a figure that needs no slider.
+
+    Args:
+        draw: takes one of `values`, returns the figure for it.
+        values: what the slider can be set to, in order.
+        name: what the values are, printed beside the slider.
+        figure: for readers without a widget front end, the same for all values side by side, say.
+        start: the value at first; default: the first.
+
+    Attributes:
+        slider: setting `slider.value` does what moving does.
+        image: the figure for that value, as PNG.
+        message: what went wrong, as HTML; empty otherwise.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[Hashable], CourseFigure],
+        values: Sequence[Hashable],
+        name: str,
+        figure: CourseFigure,
+        start: Hashable | None = None,
+    ) -> None:
+        self._draw, self.figure = draw, figure
+        self.slider = ipywidgets.SelectionSlider(
+            options=list(values),
+            value=values[0] if start is None else start,
+            description=name,
+            style={"description_width": "initial"},
+            layout=ipywidgets.Layout(width="30em", max_width="100%"),
+        )
+        self.image = ipywidgets.Image(format="png")
+        self.message = ipywidgets.HTML()
+        self.widget = ipywidgets.VBox([self.slider, self.image, self.message])
+        self.slider.observe(self._update, names="value")
+        self._update()
+
+    def _update(self, _change: object = None) -> None:
+        self.message.value = ""
+        try:
+            png, size = self._draw(self.slider.value)._repr_png_()
+        except Exception as error:
+            self.message.value = _alert(error)
+        else:
+            self.image.value = png
+            self.image.width, self.image.height = str(size["width"]), str(size["height"])
+
+    def _ipython_display_(self) -> None:
+        _display(self.widget, SLIDER_FALLBACK, self.figure)
+
+
+def _alert(error: Exception) -> str:
+    what = html.escape(f"{type(error).__name__}: {error}")
+    return f'<p role="alert" style="color: #A84A00">{what}</p>'
+
+
+def _display(widget: ipywidgets.Widget, fallback: str, figure: CourseFigure) -> None:
+    from IPython.display import display
+
+    bundle = widget._repr_mimebundle_() or {}
+    display({**bundle, "text/plain": fallback}, raw=True)
+    display(figure)

@@ -52,6 +52,15 @@ FIGURES = {
     "matrix": lambda: plotting.confusion_matrix([[40, 10], [5, 45]], ["negative", "positive"]),
     "names": lambda: plotting.confusion_matrix(np.eye(7, dtype=int), ["书", "電😀", *"abcde"]),
     "bars": lambda: plotting.probability_bars(predictions(0.98, 0.1, 0.5, 0.999)),
+    "flow": lambda: plotting.pipeline_flow(
+        [("text", "房间很干净"), ("ids", "[1, 408]"), ("batch", "[32, 96]\nint64")],
+        ["tokenizer", "collate_fn"],
+        ("sampler", "[7, 2]", 1),
+    ),
+    "padding": lambda: plotting.padding_map(
+        {"plain": [[9, 1, 2], [8, 1, 1], [1]], "sorted": [[9, 8, 2], [1, 1, 1], [1]]}
+    ),
+    "windows": lambda: plotting.window_map([(0, 50), (30, 80), (60, 100)], 100, (52, 58)),
     "mistakes": lambda: plotting.confident_mistakes(predictions(0.98, 0.1, 0.4, 0.9), [0, 1, 1, 1]),
 }
 
@@ -146,6 +155,20 @@ def test_mistakes_are_the_surest_first():
     assert all(len(name) <= 26 for name in names)
 
 
+def test_padding_is_counted_over_all_batches_and_drawn_for_the_first():
+    assert "plain: 56%; sorted: 26%" in FIGURES["padding"]().alt  # 23 tokens in 52 and 31 cells
+    few = plotting.padding_map({"plain": [[4, 1], [3, 2], [2, 2]]}, rows=4)
+    picture = few.axes[0].images[0].get_array()
+    assert picture.tolist() == [[1, 1, 1, 1], [1, 2, 2, 2], [1, 1, 1, 0], [1, 1, 2, 0]]
+    assert "22%" in few.axes[0].get_title(loc="left")  # 14 tokens in 18 cells
+
+
+def test_windows_that_hold_the_whole_answer_are_named():
+    assert "1 of them hold the whole answer" in FIGURES["windows"]().alt
+    drawn = [text.get_text().strip() for text in FIGURES["windows"]().findobj(matplotlib.text.Text)]
+    assert {"0 to 50", "30 to 80, holds the answer", "60 to 100"} <= set(drawn)
+
+
 def test_the_description_quotes_little_of_each_text():
     for name in ("bars", "mistakes"):
         quoted = re.findall(r"(?:^Probabilities\. |; )(.+?): (?:neg|pos)", FIGURES[name]().alt)
@@ -171,6 +194,10 @@ def test_colours_stay_apart_without_colour_vision():
         (lambda: plotting.probability_bars([]), "no predictions"),
         (lambda: plotting.probability_bars(predictions(0.5), labels=[0, 1]), "2 labels for 1"),
         (lambda: plotting.confident_mistakes(predictions(0.9), [1]), "no mistake"),
+        (lambda: plotting.pipeline_flow([("a", "b")], []), "1 stages and 0 calls"),
+        (lambda: plotting.padding_map({"plain": []}), "at least one batch"),
+        (lambda: plotting.padding_map({"plain": [[]]}), "at least one batch"),
+        (lambda: plotting.window_map([(0, 11)], 10), "windows inside it"),
     ],
 )
 def test_bad_input_is_named(call, problem):
@@ -232,6 +259,21 @@ def test_without_a_front_end_there_is_a_line_and_a_figure(demo, monkeypatch):
     assert options == {"raw": True} and "application/vnd.jupyter.widget-view+json" in bundle
     assert re.search("JupyterLab", bundle["text/plain"])
     assert figure is demo.figure and "很好" in figure.alt
+
+
+def test_a_slider_draws_anew_and_says_what_goes_wrong():
+    from course_lib.widgets import FigureSlider
+
+    still = FIGURES["histogram"]()
+    demo = FigureSlider(
+        lambda width: plotting.padding_map({"x": [[width, 1]][: width - 1]}), [2, 9, 1], "w", still
+    )
+    assert demo.slider.value == 2 and demo.figure is still
+    first = demo.image.value
+    demo.slider.value = 9
+    assert demo.image.value != first and demo.message.value == ""
+    demo.slider.value = 1
+    assert "ValueError" in demo.message.value
 
 
 @pytest.mark.skipif(not BROWSER, reason="needs Chromium to look at a page")
