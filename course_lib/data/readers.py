@@ -63,29 +63,46 @@ def read_examples(
             must be two at least and each be seen twice at least, because a label that was seen
             once is a typing error or cannot be learnt.
     """
+    return read_labelled(path, ("text",), label_list, columns, encoding, require_label)
+
+
+def read_labelled(
+    path: str | os.PathLike,
+    texts: Sequence[str],
+    label_list: Sequence[str | int] | None,
+    columns: Sequence[str] | None,
+    encoding: str,
+    require_label: bool,
+) -> MapDataset:
+    """What `read_examples` does, for examples of several texts (`texts` names their columns)."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(path, f"unknown suffix {path.suffix!r}", f"one of {', '.join(SUFFIXES)}")
     if label_list is not None:
-        label_list = [_check_label(str(label), "label_list") for label in label_list]
+        label_list = [check_label(str(label), "label_list") for label in label_list]
         if len(set(label_list)) < len(label_list):
             raise InputError("label_list", f"repeats a label ({label_list})", "each label once")
     content = decode(read_bytes(path), path, encoding)
-    rows = list(_rows(content, path, columns, require_label))
+    names = [*texts, "label"] if require_label else list(texts)
+    if path.suffix.lower() == ".jsonl":
+        if columns is not None:
+            raise InputError("columns", "given for a .jsonl file", f"keys {listed(names)}")
+        rows = list(_json_rows(content, path, names))
+    else:
+        rows = list(_table_rows(content, path, columns, names))
     if not rows:
         raise InputError(path, "holds no example", "at least one line with a text")
     if not require_label:
-        return MapDataset([{"text": text} for _, text, _ in rows], label_list=None)
+        return MapDataset([row for _, row in rows], label_list=None)
     if label_list is None:
-        label_list = _collect_labels(path, rows)
+        label_list = _collect_labels(path, [(line, row["label"]) for line, row in rows])
     ids = {label: index for index, label in enumerate(label_list)}
-    examples = []
-    for line, text, label in rows:
-        if label not in ids:
-            known = _listed(label_list)
-            raise InputError(path, f"unknown label {_shown(label)}", f"one of {known}", line)
-        examples.append({"text": text, "label": ids[label]})
-    return MapDataset(examples, label_list=label_list)
+    for line, row in rows:
+        if row["label"] not in ids:
+            problem = f"unknown label {shown(row['label'])}"
+            raise InputError(path, problem, f"one of {listed(label_list)}", line)
+        row["label"] = ids[row["label"]]
+    return MapDataset([row for _, row in rows], label_list=label_list)
 
 
 def read_texts(
@@ -169,7 +186,7 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        line = _line_of(content[: error.start].decode(encoding, "replace"))
+        line = line_of(content[: error.start].decode(encoding, "replace"))
         bad = content[error.start : error.start + 1].hex()
         raise InputError(
             where, f"byte 0x{bad} is not {encoding}", _other_encoding(content, name), line
@@ -177,12 +194,13 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
     except UnicodeError as error:  # utf-16 without its mark, and the like
         raise InputError(where, f"is not {encoding} ({error})", "text in that encoding") from None
     if "\0" in text:
-        line = _line_of(text[: text.index("\0")])
+        line = line_of(text[: text.index("\0")])
         raise InputError(where, "holds a NUL character", "text without binary zeros", line)
     return text
 
 
-def _line_of(before: str) -> int:
+def line_of(before: str) -> int:
+    """The 1-based line on which the text that follows `before` begins."""
     return 1 + len(_LINE_END.findall(before))
 
 
@@ -198,32 +216,28 @@ def _other_encoding(content: bytes, tried: str) -> str:
     return "text in that encoding; save the file as UTF-8"
 
 
-def _lines(content: str) -> list[str]:
+def split_lines(content: str) -> list[str]:
+    """Lines that end in LF, CRLF or CR, without their ends."""
     # Not str.splitlines: U+2028, U+0085 or a form feed inside a text are no line ends.
     lines = _LINE_END.split(content)
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def _plain_texts(content: str, where: str | os.PathLike) -> list[str]:
-    lines = _lines(content)
+    lines = split_lines(content)
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
         raise InputError(where, "holds no text", "one text a line")
     for number, line in enumerate(lines, 1):
-        _check_text(line, where, number)
+        check_text(line, where, number)
     return lines
 
 
-def _rows(
-    content: str, path: Path, columns: Sequence[str] | None, require_label: bool
-) -> Iterator[tuple[int, str, str]]:
-    """Yield (line, text, label) of every example; the label is "" where none is asked for."""
-    if path.suffix.lower() == ".jsonl":
-        if columns is not None:
-            raise InputError("columns", "given for a .jsonl file", 'keys "text" and "label"')
-        yield from _json_rows(content, path, require_label)
-        return
+def _table_rows(
+    content: str, path: Path, columns: Sequence[str] | None, wanted: list[str]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield (line, {column: value}) of every example, with the wanted columns only."""
     table = _csv_table(content, path) if path.suffix.lower() == ".csv" else _tsv_table(content)
     line = 1
     if columns is None:
@@ -236,29 +250,30 @@ def _rows(
         names = list(columns)
         source = "columns"
     if len(set(names)) < len(names):
-        raise InputError(
-            path, f"{source} repeats a name ({_listed(names)})", "each name once", line
-        )
-    for name in ("text", "label") if require_label else ("text",):
+        raise InputError(path, f"{source} repeats a name ({listed(names)})", "each name once", line)
+    for name in wanted:
         if name not in names:
-            wanted = f"a column {name!r}; for a file without a header name its columns"
-            raise InputError(
-                path, f"no column {name!r} in {source} ({_listed(names)})", wanted, line
-            )
-    at_text = names.index("text")
-    at_label = names.index("label") if require_label else None
+            problem = f"no column {name!r} in {source} ({listed(names)})"
+            expected = f"a column {name!r}; for a file without a header name its columns"
+            raise InputError(path, problem, expected, line)
+    places = {name: names.index(name) for name in wanted}
     for number, (line, fields) in enumerate(table):
         if len(fields) != len(names):
             problem = f"{len(fields)} field{'s' * (len(fields) != 1)}"
-            raise InputError(path, problem, f"{len(names)} ({_listed(names)})", line)
+            raise InputError(path, problem, f"{len(names)} ({listed(names)})", line)
         if columns is not None and number == 0 and [f.strip() for f in fields] == names:
             raise InputError(path, "a header though columns were named", "one or the other", line)
-        text = _check_text(fields[at_text], path, line)
-        yield line, text, "" if at_label is None else _check_label(fields[at_label], path, line)
+        yield (
+            line,
+            {
+                name: (check_label if name == "label" else check_text)(fields[at], path, line)
+                for name, at in places.items()
+            },
+        )
 
 
 def _tsv_table(content: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(_lines(content), 1):
+    for number, line in enumerate(split_lines(content), 1):
         if line.strip() or "\t" in line:
             yield number, line.split("\t")
 
@@ -286,8 +301,9 @@ def _csv_table(content: str, path: Path) -> Iterator[tuple[int, list[str]]]:
             yield line, fields
 
 
-def _json_rows(content: str, path: Path, require_label: bool) -> Iterator[tuple[int, str, str]]:
-    for number, line in enumerate(_lines(content), 1):
+def _json_rows(content: str, path: Path, wanted: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    expected = "{" + ", ".join(f'"{key}": ...' for key in wanted) + "}"
+    for number, line in enumerate(split_lines(content), 1):
         if not line.strip():
             continue
         try:
@@ -298,27 +314,27 @@ def _json_rows(content: str, path: Path, require_label: bool) -> Iterator[tuple[
         except (RecursionError, ValueError):
             raise InputError(path, "JSON out of bounds", "a flat JSON object", number) from None
         if not isinstance(record, dict):
-            problem = f"JSON {_json_type(record)}, not an object"
-            raise InputError(path, problem, '{"text": ..., "label": ...}', number)
-        for key in ("text", "label") if require_label else ("text",):
+            raise InputError(path, f"JSON {json_type(record)}, not an object", expected, number)
+        row = {}
+        for key in wanted:
             if key not in record:
-                problem = f"no key {key!r} (found {_listed(record)})"
-                raise InputError(path, problem, '{"text": ..., "label": ...}', number)
-        if not isinstance(record["text"], str):
-            problem = f"text is a JSON {_json_type(record['text'])}"
-            raise InputError(path, problem, "a string", number)
-        text = _check_text(record["text"], path, number)
-        if not require_label:
-            yield number, text, ""
-            continue
-        label = record["label"]
-        if isinstance(label, bool) or not isinstance(label, (str, int)):
-            problem = f"label is a JSON {_json_type(label)}"
-            raise InputError(path, problem, "a string or a whole number", number)
-        yield number, text, _check_label(str(label), path, number)
+                raise InputError(path, f"no key {key!r} (found {listed(record)})", expected, number)
+            value = record[key]
+            if key != "label":
+                if not isinstance(value, str):
+                    problem = f"{key} is a JSON {json_type(value)}"
+                    raise InputError(path, problem, "a string", number)
+                row[key] = check_text(value, path, number)
+            elif isinstance(value, bool) or not isinstance(value, (str, int)):
+                problem = f"label is a JSON {json_type(value)}"
+                raise InputError(path, problem, "a string or a whole number", number)
+            else:
+                row[key] = check_label(str(value), path, number)
+        yield number, row
 
 
-def _check_text(text: str, where: str | os.PathLike, line: int) -> str:
+def check_text(text: str, where: str | os.PathLike, line: int) -> str:
+    """Give the text back, or raise InputError where it is none."""
     if not text.strip():
         raise InputError(where, "empty text", "a text", line)
     if len(text) > MAX_TEXT:
@@ -329,7 +345,8 @@ def _check_text(text: str, where: str | os.PathLike, line: int) -> str:
     return text
 
 
-def _check_label(label: str, where: str | os.PathLike, line: int | None = None) -> str:
+def check_label(label: str, where: str | os.PathLike, line: int | None = None) -> str:
+    """Give the label back without white space around it, or raise InputError."""
     label = label.strip()
     if not label:
         raise InputError(where, "empty label", "a label", line)
@@ -337,35 +354,38 @@ def _check_label(label: str, where: str | os.PathLike, line: int | None = None) 
         problem = f"a label of {len(label):,} characters"
         raise InputError(where, problem, f"at most {MAX_LABEL}", line)
     if _CONTROL.search(label):
-        problem = f"a control character or half a surrogate pair in the label {_shown(label)}"
+        problem = f"a control character or half a surrogate pair in the label {shown(label)}"
         raise InputError(where, problem, "plain text in one line", line)
     return label
 
 
-def _collect_labels(path: Path, rows: list[tuple[int, str, str]]) -> list[str]:
+def _collect_labels(path: Path, rows: list[tuple[int, str]]) -> list[str]:
     lines: dict[str, list[int]] = {}
-    for line, _, label in rows:
+    for line, label in rows:
         lines.setdefault(label, []).append(line)
     if len(lines) < 2:
-        only = _shown(next(iter(lines)))
+        only = shown(next(iter(lines)))
         raise InputError(path, f"only one label ({only})", "two labels at least")
     for label, seen in lines.items():
         if len(seen) == 1:
-            problem = f"label {_shown(label)} is seen only here"
+            problem = f"label {shown(label)} is seen only here"
             raise InputError(path, problem, "each label in two examples at least", seen[0])
     numeric = all(_NUMBER.fullmatch(label) for label in lines)
     return sorted(lines, key=(lambda label: (int(label), label)) if numeric else None)
 
 
-def _shown(value: str) -> str:
+def shown(value: str) -> str:
+    """A value as error messages quote it."""
     return repr(value if len(value) <= 40 else value[:37] + "...")
 
 
-def _listed(names) -> str:
+def listed(names) -> str:
+    """The first ten names as error messages quote them."""
     names = list(names)
-    return ", ".join(map(_shown, names[:10])) + (", ..." if len(names) > 10 else "")
+    return ", ".join(map(shown, names[:10])) + (", ..." if len(names) > 10 else "")
 
 
-def _json_type(value: object) -> str:
+def json_type(value: object) -> str:
+    """What JSON calls the type of a value."""
     names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(value), "number")
