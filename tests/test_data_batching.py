@@ -250,11 +250,11 @@ def test_wrong_arguments_are_told(call):
 
 
 @pytest.mark.parametrize("mode", ["train", "dev", "test"])
-@pytest.mark.parametrize("group_by_length", [True, False])
-def test_loader_gives_every_example_and_leaves_the_dataset_alone(tokenizer, mode, group_by_length):
+@pytest.mark.parametrize("batching", ["grouped", "plain"])
+def test_loader_gives_every_example_and_leaves_the_dataset_alone(tokenizer, mode, batching):
     dataset = reviews(100)
     before = copy.deepcopy(dataset.data)
-    loader = create_dataloader(dataset, tokenizer, mode, 16, group_by_length=group_by_length)
+    loader = create_dataloader(dataset, tokenizer, mode, 16, batching=batching)
     batches = list(loader)
     assert len(batches) == len(loader) == 7
     assert all(isinstance(field, paddle.Tensor) for batch in batches for field in batch)
@@ -269,7 +269,7 @@ def test_loader_gives_every_example_and_leaves_the_dataset_alone(tokenizer, mode
     if mode != "train":
         restored = loader.batch_sampler.restore(list(zip(seen, labels, strict=True)))
         assert restored == expected
-    if not group_by_length and mode != "train":
+    if batching == "plain" and mode != "train":
         assert list(zip(seen, labels, strict=True)) == expected
 
 

@@ -13,6 +13,7 @@ from paddlenlp.data import Dict, Pad, Stack, Tuple
 from paddlenlp.datasets import MapDataset
 
 MODES = ("train", "dev", "test")
+BATCHING = ("grouped", "plain", "tokens")
 
 
 def convert_example(
@@ -79,7 +80,108 @@ def _columns(tokenizer, is_test: bool) -> dict[str, Callable]:
     return columns
 
 
-class LengthGroupedBatchSampler(BatchSampler):
+class ResumableBatchSampler(BatchSampler):
+    """What the samplers below have in common: epochs, resuming, and several replicas.
+
+    The batches depend on the arguments and the epoch alone. `set_epoch(epoch, start_batch)`
+    chooses the epoch and skips batches already used, for resuming in its middle; when an iteration
+    has run to its end, the sampler moves on to the beginning of the next epoch by itself. Because
+    a DataLoader reads ahead, a position to be saved must be counted by who consumes the batches.
+
+    **Replicas.** In training on several processes each of them has a sampler with the same
+    arguments but for its `rank`. What all of them read together in one step is a *global batch*;
+    rank r takes its rows r, r + num_replicas, r + 2 * num_replicas, ..., so that all have about the
+    same lengths to work through and numbers of rows that differ by one at most. All replicas get
+    the same number of batches, none of them empty, and together each index exactly once: paddle's
+    DistributedBatchSampler repeats some instead. Where the rows of a global batch cannot be dealt
+    out evenly, a mean of the replicas' means is not the mean of the batch.
+
+    Args:
+        lengths: tokens of each example.
+        shuffle, seed: of the order; `RandomState([seed, epoch])` draws it.
+        num_replicas: processes that share the epoch.
+        rank: this one, from 0.
+    """
+
+    def __init__(
+        self, lengths: Sequence[int], shuffle: bool, seed: int, num_replicas: int, rank: int
+    ) -> None:
+        if len(lengths) == 0:
+            raise ValueError("lengths is empty; expected the length of at least one example")
+        if not isinstance(seed, int) or not 0 <= seed < 2**32:  # else every epoch would raise
+            raise InputError("seed", f"is {seed!r}", "a whole number from 0 to 2**32 - 1")
+        _require_whole("num_replicas", num_replicas, 1)
+        if not isinstance(rank, int) or not 0 <= rank < num_replicas:
+            raise ValueError(f"rank is {rank!r}; expected one of 0 to {num_replicas - 1}")
+        self.lengths = np.asarray(lengths)
+        whole = self.lengths.dtype.kind in "iu" and self.lengths.ndim == 1
+        if not whole or self.lengths.min() < 0:
+            raise InputError("lengths", "holds something else", "whole numbers of at least 0")
+        self.lengths = self.lengths.astype(np.int64)
+        self.shuffle, self.seed = shuffle, seed
+        self.num_replicas, self.rank = num_replicas, rank
+        self.epoch = self.start_batch = 0
+
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        """Cut the indices, in random order when shuffling, into global batches."""
+        raise NotImplementedError
+
+    def set_epoch(self, epoch: int, start_batch: int = 0) -> None:
+        """Let the next iteration give epoch `epoch` from its batch `start_batch` (0-based) on."""
+        if epoch < 0 or not 0 <= start_batch <= self.count(epoch):
+            raise ValueError(
+                f"epoch {epoch}, start_batch {start_batch}; expected an epoch of at least 0 and "
+                f"a batch of 0 to {self.count(max(epoch, 0))}"
+            )
+        self.epoch, self.start_batch = epoch, start_batch
+
+    def global_batches(self, epoch: int | None = None) -> list[list[int]]:
+        """What all replicas read together in each step of an epoch (by default the coming one)."""
+        order = np.arange(len(self.lengths))
+        if not self.shuffle:
+            return [batch.tolist() for batch in self._cut(order)]
+        random = np.random.RandomState([self.seed, self.epoch if epoch is None else epoch])
+        batches = self._cut(random.permutation(order))
+        return [batches[index].tolist() for index in random.permutation(len(batches))]
+
+    def batches(self, epoch: int | None = None) -> list[list[int]]:
+        """This replica's batches of an epoch (by default the coming one) as lists of indices."""
+        return [batch[self.rank :: self.num_replicas] for batch in self.global_batches(epoch)]
+
+    def count(self, epoch: int) -> int:
+        """Batches in an epoch."""
+        return len(self.global_batches(epoch))
+
+    @property
+    def order(self) -> list[int]:
+        """The indices of the coming epoch, one after the other, as its batches give them."""
+        return [index for batch in self.batches() for index in batch]
+
+    def restore(self, results: Sequence) -> list:
+        """Put results that came in the order of the batches back into the order of the data.
+
+        Only for a sampler that does not shuffle and gives every example by itself.
+        """
+        order = self.order
+        if self.shuffle or len(results) != len(self.lengths) or len(order) != len(results):
+            raise ValueError("restore needs one result for each example, in an unshuffled order")
+        restored: list = [None] * len(results)
+        for index, result in zip(order, results, strict=True):
+            restored[index] = result
+        return restored
+
+    def __iter__(self) -> Iterator[list[int]]:
+        epoch = self.epoch
+        yield from self.batches()[self.start_batch :]
+        if self.epoch == epoch:  # set_epoch has not been called meanwhile
+            self.epoch, self.start_batch = epoch + 1, 0
+
+    def __len__(self) -> int:
+        """Batches in the whole coming epoch, whatever `start_batch` is."""
+        return self.count(self.epoch)
+
+
+class LengthGroupedBatchSampler(ResumableBatchSampler):
     """Batches of examples of like length, so that little is padded, in an order that is random.
 
     With `shuffle`, an epoch is a random permutation of all examples, cut into pools of
@@ -93,18 +195,17 @@ class LengthGroupedBatchSampler(BatchSampler):
     Without `shuffle`, all examples are sorted by length, longest first, so that a batch that does
     not fit into memory shows at once; `restore` puts results back into the order of the data.
 
-    The batches depend on (seed, epoch) alone. `set_epoch(epoch, start_batch)` chooses the epoch
-    and skips batches already used, for resuming in its middle; when an iteration has run to its
-    end, the sampler moves on to the beginning of the next epoch by itself. Because a DataLoader
-    reads ahead, a position to be saved must be counted by who consumes the batches.
+    R replicas with batches of B read together, step by step, what one process with batches of
+    B * R reads. One exception: when the last global batch has fewer rows than there are replicas,
+    these join the global batch before, where some replicas then have B + 1 rows.
 
     Args:
         lengths: tokens of each example; all equal gives batches without grouping.
-        batch_size: examples a batch; the last one may be smaller.
-        shuffle, seed: see above.
-        drop_last: leave out the `len(lengths) % batch_size` examples that do not fill a batch
-            (chosen at random every epoch when shuffling, else the shortest).
-        pool_batches: batches a pool.
+        batch_size: examples a batch of one replica; the last one may be smaller.
+        shuffle, seed, num_replicas, rank: see `ResumableBatchSampler`.
+        drop_last: leave out the examples that do not fill a global batch (chosen at random every
+            epoch when shuffling, else the shortest).
+        pool_batches: global batches a pool.
     """
 
     def __init__(
@@ -115,78 +216,130 @@ class LengthGroupedBatchSampler(BatchSampler):
         seed: int = 42,
         drop_last: bool = False,
         pool_batches: int = 50,
+        num_replicas: int = 1,
+        rank: int = 0,
     ) -> None:
-        if len(lengths) == 0:
-            raise ValueError("lengths is empty; expected the length of at least one example")
-        for name, value in (("batch_size", batch_size), ("pool_batches", pool_batches)):
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
-        if not isinstance(seed, int) or not 0 <= seed < 2**32:  # else every epoch would raise
-            raise InputError("seed", f"is {seed!r}", "a whole number from 0 to 2**32 - 1")
-        self.lengths = np.asarray(lengths, dtype=np.int64)
-        super().__init__(dataset=self.lengths, batch_size=batch_size, drop_last=drop_last)
-        self.shuffle, self.seed, self.pool_batches = shuffle, seed, pool_batches
-        self.epoch = self.start_batch = 0
+        super().__init__(lengths, shuffle, seed, num_replicas, rank)
+        _require_whole("batch_size", batch_size, 1)
+        _require_whole("pool_batches", pool_batches, 1)
+        _require_examples(len(lengths), num_replicas)
+        self.batch_size, self.drop_last, self.pool_batches = batch_size, drop_last, pool_batches
 
-    def set_epoch(self, epoch: int, start_batch: int = 0) -> None:
-        """Let the next iteration give epoch `epoch` from its batch `start_batch` (0-based) on."""
-        if epoch < 0 or not 0 <= start_batch <= len(self):
-            raise ValueError(
-                f"epoch {epoch}, start_batch {start_batch}; expected an epoch of at least 0 and "
-                f"a batch of 0 to {len(self)}"
-            )
-        self.epoch, self.start_batch = epoch, start_batch
-
-    def batches(self, epoch: int | None = None) -> list[list[int]]:
-        """All batches of an epoch (by default the coming one) as lists of indices."""
-        count = len(self.lengths)
-        if self.shuffle:
-            random = np.random.RandomState([self.seed, self.epoch if epoch is None else epoch])
-            order = random.permutation(count)
-            pool = self.pool_batches * self.batch_size
-        else:
-            order, pool = np.arange(count), count
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        rows = self.batch_size * self.num_replicas
         if self.drop_last and self.shuffle:
-            order = order[: count - count % self.batch_size]
-        batches: list[list[int]] = []
+            order = order[: len(order) - len(order) % rows]
+        pool = self.pool_batches * rows if self.shuffle else len(self.lengths)
+        batches: list[np.ndarray] = []
         for start in range(0, len(order), pool):
-            members = order[start : start + pool]
-            members = members[np.argsort(-self.lengths[members], kind="stable")]
-            for first in range(0, len(members), self.batch_size):
-                batches.append(members[first : first + self.batch_size].tolist())
-        if self.drop_last and batches and len(batches[-1]) < self.batch_size:
+            members = _longest_first(order[start : start + pool], self.lengths)
+            batches += [members[first : first + rows] for first in range(0, len(members), rows)]
+        if self.drop_last and batches and len(batches[-1]) < rows:
             batches.pop()
-        if self.shuffle:
-            batches = [batches[index] for index in random.permutation(len(batches))]
+        if batches and len(batches[-1]) < self.num_replicas:
+            batches[-2:] = [np.concatenate(batches[-2:])]
         return batches
 
-    @property
-    def order(self) -> list[int]:
-        """The indices of the coming epoch, one after the other, as its batches give them."""
-        return [index for batch in self.batches() for index in batch]
+    def count(self, epoch: int) -> int:
+        """Batches in an epoch: the same in all."""
+        full, rest = divmod(len(self.lengths), self.batch_size * self.num_replicas)
+        return full + (rest >= self.num_replicas and not self.drop_last)
 
-    def restore(self, results: Sequence) -> list:
-        """Put results that came in the order of the batches back into the order of the data.
 
-        Only for a sampler that does not shuffle and drops nothing.
-        """
-        if self.shuffle or len(results) != len(self.lengths) or self.drop_last:
-            raise ValueError("restore needs one result for each example, in an unshuffled order")
-        restored: list = [None] * len(results)
-        for index, result in zip(self.order, results, strict=True):
-            restored[index] = result
-        return restored
+class TokenBudgetBatchSampler(ResumableBatchSampler):
+    """Batches of like length with as many rows as a budget of tokens allows.
 
-    def __iter__(self) -> Iterator[list[int]]:
-        epoch = self.epoch
-        yield from self.batches()[self.start_batch :]
-        if self.epoch == epoch:  # set_epoch has not been called meanwhile
-            self.set_epoch(epoch + 1)
+    A batch is a rectangle, as long as its longest example and as high as it has rows, and time and
+    memory go with its area. Here the area is bounded: longest x rows <= `max_tokens`. So long
+    examples come few at a time and short ones many, and no batch is much dearer than another.
 
-    def __len__(self) -> int:
-        """Batches in a whole epoch, whatever `start_batch` is."""
-        full, rest = divmod(len(self.lengths), self.batch_size)
-        return full + (rest > 0 and not self.drop_last)
+    Pools, order and `restore` are as with `LengthGroupedBatchSampler`. Two things differ. Where the
+    loss is a mean over the batch, an example in a batch of few rows counts more. And the number of
+    batches changes a little from epoch to epoch: `len(sampler)` is that of the coming epoch,
+    `count(epoch)` that of any.
+
+    With several replicas the budget holds for each replica's batch. The rows of a global batch are
+    a multiple of num_replicas. One exception: the examples that are left over when their number is
+    not such a multiple make a global batch together with the next num_replicas shortest ones.
+
+    Args:
+        lengths: tokens of each example, at least 1.
+        max_tokens: padded tokens of a batch of one replica.
+        shuffle, seed, num_replicas, rank: see `ResumableBatchSampler`.
+        pool_batches: a pool holds as many examples as so many batches of examples of mean length.
+
+    Raises:
+        InputError: an example is longer than `max_tokens`, or the examples left over do not fit.
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        max_tokens: int,
+        shuffle: bool = True,
+        seed: int = 42,
+        pool_batches: int = 50,
+        num_replicas: int = 1,
+        rank: int = 0,
+    ) -> None:
+        super().__init__(lengths, shuffle, seed, num_replicas, rank)
+        _require_whole("max_tokens", max_tokens, 1)
+        _require_whole("pool_batches", pool_batches, 1)
+        _require_examples(len(lengths), num_replicas)
+        if self.lengths.min() < 1:
+            problem = f"example {self.lengths.argmin()} has no token"
+            raise InputError("lengths", problem, "at least 1, or the budget bounds nothing")
+        longest = int(self.lengths.argmax())
+        if self.lengths[longest] > max_tokens:
+            raise InputError(
+                "max_tokens",
+                f"is {max_tokens}, but example {longest} alone has {self.lengths[longest]} tokens",
+                "at least the longest example, or shorter examples (max_seq_length)",
+            )
+        self.max_tokens, self.pool_batches = max_tokens, pool_batches
+        # the shortest examples, which make a batch of two rows a replica (for some, one)
+        self._left_over = len(lengths) % num_replicas
+        if self._left_over:
+            self._left_over += num_replicas
+            row = int(np.sort(self.lengths)[self._left_over - 1])
+            if 2 * row > max_tokens:
+                raise InputError(
+                    "max_tokens",
+                    f"is {max_tokens}, too few to give {len(lengths)} examples to {num_replicas} "
+                    "replicas in equally many batches",
+                    f"at least {2 * row}, or a number of examples that the replicas divide",
+                )
+
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        batches = []
+        if self._left_over:
+            shortest = np.argsort(self.lengths[order], kind="stable")[: self._left_over]
+            batches.append(order[shortest])
+            order = np.delete(order, shortest)
+        rows = max(1, int(self.max_tokens / self.lengths.mean())) * self.num_replicas
+        pool = self.pool_batches * rows if self.shuffle else len(self.lengths)
+        for start in range(0, len(order), pool):
+            members = _longest_first(order[start : start + pool], self.lengths)
+            first = 0
+            while first < len(members):
+                height = self.max_tokens // self.lengths[members[first]] * self.num_replicas
+                batches.append(members[first : first + height])
+                first += height
+        return [*batches[1:], batches[0]] if self._left_over else batches  # longest first
+
+
+def _longest_first(indices: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    return indices[np.argsort(-lengths[indices], kind="stable")]
+
+
+def _require_whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}")
+
+
+def _require_examples(count: int, num_replicas: int) -> None:
+    if count < num_replicas:
+        raise InputError("lengths", f"has {count} for {num_replicas} replicas", "one for each")
 
 
 def create_dataloader(
@@ -195,9 +348,12 @@ def create_dataloader(
     mode: str = "train",
     batch_size: int = 32,
     max_seq_length: int = 128,
-    group_by_length: bool = True,
+    batching: str = "grouped",
+    max_tokens: int | None = None,
     seed: int = 42,
     num_workers: int = 0,
+    num_replicas: int = 1,
+    rank: int = 0,
 ) -> DataLoader:
     """Tokenize a dataset once and give it in padded batches.
 
@@ -211,11 +367,14 @@ def create_dataloader(
         mode: "train" shuffles; call `loader.batch_sampler.set_epoch(epoch)` before each epoch.
             "dev" and "test" do not shuffle, and `loader.batch_sampler.restore(results)` puts one
             result an example back into the order of `dataset`.
-        batch_size: examples a batch.
+        batch_size: examples a batch; not looked at when `batching` is "tokens".
         max_seq_length: tokens; longer texts are cut.
-        group_by_length: batches of like length; False gives a plain shuffle, or the data's order.
+        batching: "grouped", batches of like length; "plain", a plain shuffle, or the data's order;
+            "tokens", batches of like length with at most `max_tokens` padded tokens.
+        max_tokens: for "tokens" only.
         seed: of the shuffle.
         num_workers: processes that build batches; 0 is fastest here, the ids being ready.
+        num_replicas, rank: for training on several processes, see `ResumableBatchSampler`.
 
     Returns:
         A DataLoader of tuples of int64 tensors `(input_ids [N, L], token_type_ids [N, L])` and,
@@ -223,6 +382,11 @@ def create_dataloader(
     """
     if mode not in MODES:
         raise ValueError(f"mode is {mode!r}; expected one of {', '.join(MODES)}")
+    if batching not in BATCHING:
+        raise ValueError(f"batching is {batching!r}; expected one of {', '.join(BATCHING)}")
+    if (max_tokens is not None) != (batching == "tokens"):
+        problem = f"is {max_tokens!r} with batching {batching!r}"
+        raise InputError("max_tokens", problem, 'a number with batching "tokens", else None')
     if len(dataset) == 0:
         raise ValueError("the dataset is empty; expected at least one example")
     is_test = "label" not in dataset[0]
@@ -230,12 +394,19 @@ def create_dataloader(
         [convert_example(example, tokenizer, max_seq_length, is_test) for example in dataset],
         label_list=getattr(dataset, "label_list", None),
     )
-    sampler = LengthGroupedBatchSampler(
-        [len(feature[0]) if group_by_length else 0 for feature in features],
-        batch_size,
-        shuffle=mode == "train",
-        seed=seed,
-    )
+    lengths = [len(feature[0]) for feature in features]
+    options = {
+        "shuffle": mode == "train",
+        "seed": seed,
+        "num_replicas": num_replicas,
+        "rank": rank,
+    }
+    if batching == "tokens":
+        sampler = TokenBudgetBatchSampler(lengths, max_tokens, **options)
+    else:
+        if batching == "plain":
+            lengths = [0] * len(features)
+        sampler = LengthGroupedBatchSampler(lengths, batch_size, **options)
     return DataLoader(
         features,
         batch_sampler=sampler,

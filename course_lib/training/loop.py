@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from course_lib.data import LengthGroupedBatchSampler
+from course_lib.data import ResumableBatchSampler
 from course_lib.runtime import InputError
 from course_lib.training.checkpoint import (
     Checkpoint,
@@ -165,8 +165,7 @@ def fit(
     if early_stopping is not None and dev_loader is None:
         raise InputError("early_stopping", "needs something to watch", "a dev_loader")
     criterion = criterion or paddle.nn.CrossEntropyLoss()
-    epoch_steps = len(train_loader)
-    total_steps = epochs * epoch_steps
+    total_steps = sum(_epoch_steps(train_loader, epoch) for epoch in range(epochs))
     if max_steps is not None:
         total_steps = min(total_steps, max_steps)
     optimizer, scheduler = create_optimizer(model, learning_rate, total_steps, warmup, weight_decay)
@@ -186,7 +185,8 @@ def fit(
             "early_stopping": early_stopping,
             "monitor": monitor,
             "train_examples": len(train_loader.dataset),
-            "batch_size": train_loader.batch_sampler.batch_size,
+            "batch_size": getattr(train_loader.batch_sampler, "batch_size", None),
+            "max_tokens": getattr(train_loader.batch_sampler, "max_tokens", None),
             "model": _describe_model(model),
             "train_data": _describe_data(train_loader),
             "dev_data": None if dev_loader is None else _describe_data(dev_loader),
@@ -219,7 +219,8 @@ def fit(
             bar.set_postfix(epoch=run.epoch + 1, loss=f"{value:.4f}", refresh=False)
             if run.step == total_steps:
                 break
-            if checkpoint_every and run.step % checkpoint_every == 0 and run.batch < epoch_steps:
+            at_end = run.batch == _epoch_steps(train_loader, run.epoch)
+            if checkpoint_every and run.step % checkpoint_every == 0 and not at_end:
                 run.save()
 
         run.check_weights()
@@ -253,11 +254,16 @@ def seed_step(seed: int, step: int) -> None:
     paddle.seed(number)
 
 
+def _epoch_steps(loader: paddle.io.DataLoader, epoch: int) -> int:
+    sampler = loader.batch_sampler
+    return sampler.count(epoch) if isinstance(sampler, ResumableBatchSampler) else len(loader)
+
+
 def _batches(loader: paddle.io.DataLoader, epoch: int, start: int, seed: int) -> Iterable:
     """The batches of an epoch (from 0) from number `start` on."""
     seed_step(seed, -1 - epoch)  # for samplers that draw from NumPy's or Python's global generator
     sampler = loader.batch_sampler
-    if isinstance(sampler, LengthGroupedBatchSampler):
+    if isinstance(sampler, ResumableBatchSampler):
         sampler.set_epoch(epoch, start_batch=start)
         return loader
     if hasattr(sampler, "set_epoch"):
