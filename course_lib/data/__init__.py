@@ -5,10 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOME = {
+    "normalize": "chinese",
+    "original_span": "chinese",
+    "unknown_tokens": "chinese",
+    "load_pairs": "pairs",
     "load_reviews": "reviews",
     "read_examples": "readers",
     "read_texts": "readers",
     "LengthGroupedBatchSampler": "batching",
+    "ResumableBatchSampler": "batching",
+    "TokenBudgetBatchSampler": "batching",
     "batchify_fn": "batching",
     "convert_example": "batching",
     "create_dataloader": "batching",
