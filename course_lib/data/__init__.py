@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOME = {
+    "materialize": "formats",
     "normalize": "chinese",
     "original_span": "chinese",
     "unknown_tokens": "chinese",
