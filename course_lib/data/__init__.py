@@ -5,6 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOME = {
+    "read_bio": "annotated",
+    "read_pairs": "annotated",
+    "read_squad": "annotated",
     "materialize": "formats",
     "normalize": "chinese",
     "original_span": "chinese",

@@ -1,0 +1,339 @@
+r"""Reading a user's own annotated files: tagged tokens, sentence pairs, questions on a passage.
+
+Everything that is not as described is refused with an InputError that names the file and the
+line. Files are UTF-8, with or without a byte order mark, unless `encoding` says otherwise; lines
+end in LF, CRLF or CR.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from course_lib.data.readers import (
+    check_text,
+    decode,
+    json_type,
+    line_of,
+    listed,
+    read_bytes,
+    read_labelled,
+    shown,
+    split_lines,
+)
+from course_lib.runtime import InputError
+
+from paddlenlp.datasets import MapDataset
+
+POLICIES = ("strict", "repair")
+LCQMC_COLUMNS = ("sentence1", "sentence2", "label")  # of the files of LCQMC, which have no header
+MAX_TOKENS = 10_000  # of one sentence; more is a file without its blank lines
+
+_TAG = re.compile(r"O|[BI]-[^\s\002]+")
+_SPACES = re.compile(" +")
+
+
+def read_bio(
+    path: str | os.PathLike,
+    label_list: Sequence[str] | None = None,
+    encoding: str = "utf-8-sig",
+    policy: str = "strict",
+) -> MapDataset:
+    r"""Read tokens with BIO labels, in one of two formats.
+
+    CoNLL: one token a line, a tab or spaces, its label; a blank line ends a sentence. With a tab,
+    the token may be a space. MSRA (chosen when the file holds the character \002): one sentence a
+    line, its tokens joined by \002, a tab, its labels joined by \002.
+
+    Args:
+        label_list: the labels that may occur, in the order of their ids: "O" and both B- and I- of
+            each type. None collects the types from the file and sorts them: O, B-LOC, I-LOC,
+            B-ORG, ... (`bio_spans` needs this order of O, B-, I-.)
+        policy: what an I- that continues nothing of its type is (the first label of a sentence,
+            after O, or after another type). "strict" refuses it; "repair" reads it as B-.
+
+    Returns:
+        A MapDataset of `{"tokens": list[str], "labels": list[int]}` in the order of the file, with
+        its `label_list`.
+
+    Raises:
+        InputError: an unequal number of tokens and labels, a token without a label, a label that
+            is no O, B-TYPE or I-TYPE or not in `label_list`, and what `policy` refuses. When the
+            types are collected, one that has a single entity is refused as a typing error.
+    """
+    path = Path(path)
+    if policy not in POLICIES:
+        raise InputError("policy", f"is {policy!r}", f"one of {', '.join(POLICIES)}")
+    if label_list is not None:
+        label_list = _check_label_list(label_list)
+    content = decode(read_bytes(path), path, encoding)
+    sentences = list((_msra if "\002" in content else _conll)(content, path))
+    if not sentences:
+        raise InputError(path, "holds no token", "at least one token with its label")
+    known = None if label_list is None else set(label_list)
+    openings: dict[str, list[int]] = {}  # type -> lines on which an entity of it begins
+    for sentence in sentences:
+        before = "O"
+        for place, (line, token, label) in enumerate(sentence):
+            if not _TAG.fullmatch(label):
+                raise InputError(path, f"label {shown(label)}", "O, B-TYPE or I-TYPE", line)
+            if known is not None and label not in known:
+                problem = f"unknown label {shown(label)}"
+                raise InputError(path, problem, f"one of {listed(label_list)}", line)
+            if label[0] == "I" and before[1:] != label[1:]:
+                if policy == "strict":
+                    problem = f"{shown(label)} of the token {shown(token)} comes after {before}"
+                    expected = f'B{label[1:]} before it, or policy="repair" to read it as B-'
+                    raise InputError(path, problem, expected, line)
+                label = "B" + label[1:]
+                sentence[place] = (line, token, label)
+            if label[0] == "B":
+                openings.setdefault(label[2:], []).append(line)
+            before = label
+    if label_list is None:
+        if not openings:
+            raise InputError(path, "holds no entity, all labels are O", "at least one B- label")
+        for kind, lines in openings.items():
+            if len(lines) == 1:
+                problem = f"the type {shown(kind)} has only the entity that begins here"
+                raise InputError(path, problem, "two of each type, or a label_list", lines[0])
+        label_list = ["O", *(f"{prefix}-{kind}" for kind in sorted(openings) for prefix in "BI")]
+    ids = {label: index for index, label in enumerate(label_list)}
+    examples = [
+        {
+            "tokens": [token for _, token, _ in sentence],
+            "labels": [ids[label] for _, _, label in sentence],
+        }
+        for sentence in sentences
+    ]
+    return MapDataset(examples, label_list=label_list)
+
+
+def _check_label_list(label_list: Sequence[str]) -> list[str]:
+    labels = list(label_list)
+    for label in labels:
+        if not isinstance(label, str) or not _TAG.fullmatch(label):
+            raise InputError("label_list", f"has {label!r}", "O, B-TYPE or I-TYPE")
+    kinds = {label[2:] for label in labels if label != "O"}
+    expected = {"O", *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI")}
+    if set(labels) != expected or len(labels) != len(expected):
+        problem = f"is {listed(labels)}"
+        raise InputError("label_list", problem, "O and, for each type, B- and I-, each once")
+    return labels
+
+
+def _conll(content: str, path: Path) -> Iterator[list[tuple[int, str, str]]]:
+    """Yield sentences of (line, token, label)."""
+    sentence: list[tuple[int, str, str]] = []
+    for number, line in enumerate(split_lines(content), 1):
+        if not line.strip() and "\t" not in line:
+            if sentence:
+                yield sentence
+                sentence = []
+            continue
+        if "\t" in line:
+            token, *labels = line.split("\t")
+        else:
+            token, *labels = _SPACES.split(line.strip(" "))
+        if not labels or labels == [""]:
+            problem = f"the token {shown(token)} has no label"
+            raise InputError(path, problem, "a token, a tab or spaces, a label", number)
+        if len(labels) > 1:
+            problem = f"{len(labels) + 1} columns"
+            raise InputError(path, problem, "two: a token and its label", number)
+        if not token:
+            raise InputError(path, "a label without a token", "a token before the tab", number)
+        sentence.append((number, token, labels[0].strip()))
+        _check_length(sentence, path)
+    if sentence:
+        yield sentence
+
+
+def _msra(content: str, path: Path) -> Iterator[list[tuple[int, str, str]]]:
+    for number, line in enumerate(split_lines(content), 1):
+        if not line.strip() and "\t" not in line:
+            continue
+        fields = line.split("\t")
+        if len(fields) == 1:
+            raise InputError(path, "tokens without labels", "tokens, a tab, labels", number)
+        if len(fields) > 2:
+            raise InputError(path, f"{len(fields)} columns", "two: tokens and labels", number)
+        tokens, labels = (field.split("\002") for field in fields)
+        if len(tokens) != len(labels):
+            problem = f"{len(tokens)} token{'s' * (len(tokens) != 1)}"
+            problem += f" and {len(labels)} label{'s' * (len(labels) != 1)}"
+            raise InputError(path, problem, "one label for each token", number)
+        for what, values in (("token", tokens), ("label", labels)):
+            if "" in values:
+                problem = f"{what} {values.index('') + 1} of {len(values)} is empty"
+                raise InputError(path, problem, r"characters between two \002", number)
+        sentence = [
+            (number, token, label.strip()) for token, label in zip(tokens, labels, strict=True)
+        ]
+        _check_length(sentence, path)
+        yield sentence
+
+
+def _check_length(sentence: list[tuple[int, str, str]], path: Path) -> None:
+    if len(sentence) > MAX_TOKENS:
+        problem = f"the sentence that begins here has more than {MAX_TOKENS:,} tokens"
+        raise InputError(path, problem, "a blank line after each sentence", sentence[0][0])
+
+
+def read_pairs(
+    path: str | os.PathLike,
+    label_list: Sequence[str | int] | None = None,
+    columns: Sequence[str] | None = None,
+    encoding: str = "utf-8-sig",
+    require_label: bool = True,
+) -> MapDataset:
+    """Read sentence pairs from a .tsv, .csv or .jsonl file.
+
+    Args:
+        label_list, columns, encoding, require_label: as for `read_examples`; a file in the form of
+            LCQMC, which has no header, takes `columns=LCQMC_COLUMNS`.
+
+    Returns:
+        A MapDataset of `{"sentence1": str, "sentence2": str, "label": int}` in the order of the
+        file; without labels the label is left out and `label_list` is None.
+
+    Raises:
+        InputError: as for `read_examples`.
+    """
+    texts = ("sentence1", "sentence2")
+    return read_labelled(path, texts, label_list, columns, encoding, require_label)
+
+
+def read_squad(
+    path: str | os.PathLike, encoding: str = "utf-8-sig", require_answers: bool = True
+) -> MapDataset:
+    """Read questions on passages from JSON in the form of SQuAD and of PaddleNLP's CMRC 2018.
+
+    `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers":
+    [{"text": ..., "answer_start": ...}]}]}]}]}`; other keys are left out. `answer_start` counts
+    characters (Unicode code points) from 0. Unlike PaddleNLP's reader, this one strips nothing,
+    so that offsets stay right in a context that begins with a space.
+
+    Args:
+        require_answers: False also takes questions without answers, as a test file has them.
+            Questions marked `"is_impossible": true` never need one.
+
+    Returns:
+        A MapDataset of `{"id": str, "context": str, "question": str, "answers": list[str],
+        "answer_starts": list[int]}` in the order of the file.
+
+    Raises:
+        InputError: JSON of another form (with the place, such as data[3].paragraphs[0], and its
+            line), an answer that is not at its offset, no answer, an id that comes again.
+    """
+    path = Path(path)
+    content = decode(read_bytes(path), path, encoding)
+    root, places = _parse(content, path)
+
+    def refuse(problem: str, expected: str, value: object) -> None:
+        line = line_of(content[: places[id(value)]]) if id(value) in places else 1
+        raise InputError(path, problem, expected, line)
+
+    def get(value: dict, key: str, kind: type, where: str):
+        if key not in value:
+            refuse(f"{where} has no {key!r} (found {listed(value) or 'nothing'})", key, value)
+        found = value[key]
+        if not isinstance(found, kind) or isinstance(found, bool):
+            names = {str: "a string", list: "an array", int: "a whole number"}
+            got = found if kind is int and isinstance(found, float) else f"JSON {json_type(found)}"
+            refuse(f"{where}.{key} is {got}", names[kind], value)
+        return found
+
+    def objects(value: dict, key: str, where: str) -> Iterator[tuple[str, dict]]:
+        for number, item in enumerate(get(value, key, list, where)):
+            inner = f"{where}.{key}[{number}]".removeprefix("the file.")
+            if not isinstance(item, dict):
+                holder = item if isinstance(item, list) else value[key]
+                refuse(f"{inner} is a JSON {json_type(item)}", "an object", holder)
+            yield inner, item
+
+    def text(value: dict, key: str, where: str) -> str:
+        found = get(value, key, str, where)
+        return check_text(found, path, line_of(content[: places[id(value)]]))
+
+    if not isinstance(root, dict):
+        expected = 'an object {"data": [...]}, as SQuAD and PaddleNLP\'s CMRC 2018 have it'
+        refuse(f"the file is a JSON {json_type(root)}", expected, root)
+    examples: list[dict] = []
+    seen: dict[str, str] = {}
+    for entry_place, entry in objects(root, "data", "the file"):
+        for place, paragraph in objects(entry, "paragraphs", entry_place):
+            context = text(paragraph, "context", place)
+            for asked_place, asked in objects(paragraph, "qas", place):
+                name = text(asked, "id", asked_place)
+                if name in seen:
+                    problem = f"{asked_place} has the id {shown(name)} of {seen[name]}"
+                    refuse(problem, "an id of its own", asked)
+                seen[name] = asked_place
+                impossible = asked.get("is_impossible", False)
+                if not isinstance(impossible, bool):
+                    problem = f"{asked_place}.is_impossible is a JSON {json_type(impossible)}"
+                    refuse(problem, "true or false", asked)
+                example = {
+                    "id": name,
+                    "context": context,
+                    "question": text(asked, "question", asked_place),
+                    "answers": [],
+                    "answer_starts": [],
+                }
+                if "answers" in asked or (require_answers and not impossible):
+                    for answer_place, item in objects(asked, "answers", asked_place):
+                        answer = text(item, "text", answer_place)
+                        start = get(item, "answer_start", int, answer_place)
+                        if start < 0 or not context.startswith(answer, start):
+                            found = context.find(answer)
+                            where = f"{found}, where it stands" if found >= 0 else "one where it is"
+                            problem = f"{answer_place} {shown(answer)} is not at {start}"
+                            refuse(problem, f"the offset {where} in the context", item)
+                        example["answers"].append(answer)
+                        example["answer_starts"].append(start)
+                if require_answers and not impossible and not example["answers"]:
+                    expected = 'an answer, "is_impossible": true, or require_answers=False'
+                    refuse(f"{asked_place} has no answer", expected, asked)
+                examples.append(example)
+    if not examples:
+        refuse("holds no question", "at least one in data[].paragraphs[].qas[]", root)
+    return MapDataset(examples, label_list=None)
+
+
+class _Decoder(json.JSONDecoder):
+    """Also notes where in the text each object and array begins, by its id()."""
+
+    def __init__(self) -> None:
+        # A number that Python would not convert (thousands of digits) becomes a float, which no
+        # place below takes for a whole number.
+        super().__init__(parse_int=lambda digits: (int if len(digits) < 19 else float)(digits))
+        self.places: dict[int, int] = {}
+        self.last = 0  # where the innermost value so far begins
+        self.parse_object = self._noting(json.decoder.JSONObject)
+        self.parse_array = self._noting(json.decoder.JSONArray)
+        self.scan_once = json.scanner.py_make_scanner(self)  # the one in C would not call these
+
+    def _noting(self, parse):
+        def noted(text_and_end, *arguments):
+            start = self.last = text_and_end[1] - 1
+            value, end = parse(text_and_end, *arguments)
+            self.places[id(value)] = start
+            return value, end
+
+        return noted
+
+
+def _parse(content: str, path: Path) -> tuple[object, dict[int, int]]:
+    decoder = _Decoder()
+    try:
+        return decoder.decode(content), decoder.places
+    except json.JSONDecodeError as error:
+        line = line_of(content[: error.pos])
+        raise InputError(path, f"not valid JSON ({error.msg})", "one JSON object", line) from None
+    except RecursionError:
+        line = line_of(content[: decoder.last])
+        raise InputError(path, "JSON nested too deeply", "the form of SQuAD", line) from None

@@ -1,0 +1,502 @@
+"""Readers of annotated files: what they give, and the one line that bad input gets."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+
+import course_lib  # noqa: F401 - before paddle
+from course_lib.data import read_bio, read_pairs, read_squad
+from course_lib.data.annotated import LCQMC_COLUMNS, MAX_TOKENS
+from course_lib.data.formats import write_cmrc2018, write_lcqmc, write_msra_ner, write_squad
+from course_lib.runtime import InputError
+
+import pytest
+
+LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+SENTENCES = [
+    (list("王明在北京"), ["B-PER", "I-PER", "O", "B-LOC", "I-LOC"]),
+    (list("李红到上海。"), ["B-PER", "I-PER", "O", "B-LOC", "I-LOC", "O"]),
+]
+
+
+def cases(table):
+    return [pytest.param(*row, id=name) for name, *row in table]
+
+
+def write(folder, content, name="a.txt", encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    return path
+
+
+def conll(sentences=SENTENCES, between="\t"):
+    lines = (
+        "".join(f"{token}{between}{label}\n" for token, label in zip(*sentence, strict=True))
+        for sentence in sentences
+    )
+    return "\n".join(lines)
+
+
+def msra(sentences=SENTENCES):
+    return "".join("\002".join(a) + "\t" + "\002".join(b) + "\n" for a, b in sentences)
+
+
+def named(dataset):
+    return [
+        (row["tokens"], [dataset.label_list[label] for label in row["labels"]])
+        for row in dataset.data
+    ]
+
+
+# --- tagged tokens ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [conll(), conll(between=" "), conll(between="   "), msra(), "\n\n" + conll() + "\n\n \n"],
+    ids=["conll, tab", "conll, space", "conll, spaces", "msra", "blank lines"],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "gb18030", "utf-16"])
+def test_every_format_line_end_and_encoding_gives_the_same(tmp_path, content, end, coding):
+    asked = {} if coding.startswith("utf-8") else {"encoding": coding}
+    for last in (content, content.rstrip("\n ")):
+        path = write(tmp_path, last.replace("\n", end), encoding=coding)
+        dataset = read_bio(path, **asked)
+        assert named(dataset) == SENTENCES
+        assert dataset.label_list == LABELS
+
+
+def test_a_label_list_is_kept_in_its_order(tmp_path):
+    labels = ["B-PER", "I-PER", "B-LOC", "I-LOC", "O"]
+    dataset = read_bio(write(tmp_path, conll()), labels)
+    assert dataset.label_list == labels
+    assert dataset[0]["labels"] == [0, 1, 4, 2, 3]
+    with_more = [*LABELS, "B-ORG", "I-ORG"]
+    assert read_bio(write(tmp_path, conll()), with_more).label_list == with_more
+
+
+def test_tokens_may_be_words_white_space_or_signs(tmp_path):
+    tokens = ["北京 大学", "\u3000", " ", '"', "#", "O", "B-LOC", "\u2028", "😀"]
+    content = "".join(f"{token}\tO\n" for token in tokens) + conll()
+    assert read_bio(write(tmp_path, content))[0]["tokens"] == tokens + SENTENCES[0][0]
+    assert read_bio(write(tmp_path, msra([(tokens, ["O"] * 9), *SENTENCES])))[0] == {
+        "tokens": tokens,
+        "labels": [0] * 9,
+    }
+
+
+ORPHANS = [
+    (["I-PER", "O"], ["B-PER", "O"], 0),
+    (["O", "I-PER", "I-PER"], ["O", "B-PER", "I-PER"], 1),
+    (["B-PER", "I-LOC"], ["B-PER", "B-LOC"], 1),
+    (["B-PER", "I-PER", "O", "I-PER"], ["B-PER", "I-PER", "O", "B-PER"], 3),
+    (["B-PER", "I-LOC", "I-PER"], ["B-PER", "B-LOC", "B-PER"], 1),
+]
+
+
+@pytest.mark.parametrize("form", [conll, msra])
+@pytest.mark.parametrize(("labels", "repaired", "place"), ORPHANS)
+def test_an_i_without_its_b_is_refused_or_repaired(tmp_path, form, labels, repaired, place):
+    tokens = list("甲乙丙丁")[: len(labels)]
+    path = write(tmp_path, form([*SENTENCES, (tokens, labels)]))
+    line = 14 + place if form is conll else 3
+    with pytest.raises(InputError, match=rf"a.txt, line {line}: 'I-...' of the token .* comes aft"):
+        read_bio(path)
+    with pytest.raises(InputError, match=f"line {line}: "):
+        read_bio(path, LABELS)
+    for asked in (None, LABELS):
+        assert named(read_bio(path, asked, policy="repair"))[-1] == (tokens, repaired)
+
+
+def test_an_entity_does_not_go_on_in_the_next_sentence(tmp_path):
+    content = conll([(["王"], ["B-PER"]), (["明"], ["I-PER"])])
+    with pytest.raises(InputError, match=r"line 3: 'I-PER' of the token '明' comes after O"):
+        read_bio(write(tmp_path, content), LABELS)
+
+
+BAD_TAGS = [
+    ("no label", conll() + "\n好\n", r"line 14: the token '好' has no label"),
+    ("empty label", conll() + "\n好\t\n", r"line 14: the token '好' has no label"),
+    ("no token", conll() + "\n\tO\n", r"line 14: a label without a token"),
+    ("four columns", conll() + "\nEU NNP B-NP O\n", r"line 14: 4 columns; expected two"),
+    ("three columns", conll() + "\n好\tO\tO\n", r"line 14: 3 columns"),
+    ("unknown shape", conll() + "\n好\tS-LOC\n", r"line 14: label 'S-LOC'; expected O, B-TYPE"),
+    ("end label", conll() + "\n好\tE-LOC\n", r"line 14: label 'E-LOC'"),
+    ("lower case", conll() + "\n好\tb-loc\n", r"line 14: label 'b-loc'"),
+    ("no type", conll() + "\n好\tB-\n", r"line 14: label 'B-'"),
+    ("no dash", conll() + "\n好\tBLOC\n", r"line 14: label 'BLOC'"),
+    ("zero", conll() + "\n好\t0\n", r"line 14: label '0'"),
+    ("header", "token\tlabel\n" + conll(), r"line 1: label 'label'"),
+    ("a type once", conll() + "\n好\tB-LCO\n", r"line 14: the type 'LCO' has only the entity that"),
+    ("only O", "好\tO\n坏\tO\n", r"a.txt: holds no entity"),
+    ("blank lines", "\n \n\n", r"a.txt: holds no token"),
+    ("empty", "", r"a.txt: is empty"),
+    ("only a mark", "\ufeff", r"a.txt: holds no token"),
+    ("GBK", conll().encode("gb18030"), r"line 1: byte 0x.* is not utf-8-sig; .*\"gb18030\""),
+    ("UTF-16", conll().encode("utf-16"), r"line 1: is UTF-16"),
+    ("NUL", conll() + "\n\0\tO\n", r"line 14: holds a NUL"),
+    ("text", "我去过北京。\n他没去。\n", r"line 1: the token '我去过北京。' has no label"),
+    ("no blank line", "好\tO\n" * (MAX_TOKENS + 1), r"line 1: the sentence that begins here has"),
+    ("fewer labels", msra() + "好\002坏\tO\n", r"line 3: 2 tokens and 1 label; expected one label"),
+    ("more labels", msra() + "好\tO\002O\n", r"line 3: 1 token and 2 labels"),
+    ("no labels", msra() + "好\002坏\n", r"line 3: tokens without labels"),
+    ("msra columns", msra() + "好\tO\tO\n", r"line 3: 3 columns"),
+    ("msra token", msra() + "好\002\tO\002O\n", r"line 3: token 2 of 2 is empty"),
+    ("msra label", msra() + "好\002坏\tO\002\n", r"line 3: label 2 of 2 is empty"),
+    ("msra no token", msra() + "\tO\n", r"line 3: token 1 of 1 is empty"),
+    ("msra shape", msra() + "好\tX\n", r"line 3: label 'X'"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), cases(BAD_TAGS))
+def test_a_bad_tag_file_is_refused_with_its_line(tmp_path, content, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read_bio(write(tmp_path, content))
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_that_were_not_announced_are_refused(tmp_path):
+    path = write(tmp_path, conll())
+    with pytest.raises(
+        InputError, match=r"line 4: unknown label 'B-LOC'; expected one of 'O', 'B-"
+    ):
+        read_bio(path, ["O", "B-PER", "I-PER"])
+    for labels in (["O", "B-PER"], ["B-PER", "I-PER"], ["O", "O"], ["O", "PER"], ["O", 1]):
+        with pytest.raises(InputError, match="label_list: "):
+            read_bio(path, labels)
+    with pytest.raises(InputError, match="policy: is 'ignore'; expected one of strict, repair"):
+        read_bio(path, policy="ignore")
+    with pytest.raises(InputError, match="is a directory"):
+        read_bio(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_the_writer_wrote_is_read(tmp_path, seed):
+    rng = random.Random(seed)
+    examples = []
+    for _ in range(20):
+        tokens, labels = ["x", "y"], [1, 3]
+        for _ in range(rng.randint(0, 20)):
+            tokens.append(rng.choice('好坏a"\u3000 ,\u2028\x85😀'))
+            last = labels[-1]
+            labels.append(rng.choice([0, 1, 3, last + last % 2]))
+        examples.append({"tokens": tokens, "labels": labels})
+    write_msra_ner(examples, tmp_path / "f", LABELS)
+    assert read_bio(tmp_path / "f", LABELS).data == examples
+
+
+# --- pairs ------------------------------------------------------------------------------------
+
+PAIRS = [("他去了吗？", "他去没去？", 1), ("他去了吗？", "她来了吗？", 0)] * 2
+
+
+def pair_rows(dataset):
+    return [(r["sentence1"], r["sentence2"], r["label"]) for r in dataset.data]
+
+
+def test_pairs_in_every_format(tmp_path):
+    tsv = "".join(f"{one}\t{two}\t{label}\n" for one, two, label in PAIRS)
+    header = "id\tsentence2\tlabel\tsentence1\n"
+    mixed = header + "".join(f"7\t{two}\t{label}\t{one}\n" for one, two, label in PAIRS)
+    keys = ("sentence1", "sentence2", "label")
+    jsonl = "".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in PAIRS)
+    for dataset in (
+        read_pairs(write(tmp_path, tsv, "a.tsv"), columns=LCQMC_COLUMNS),
+        read_pairs(write(tmp_path, mixed, "b.tsv")),
+        read_pairs(write(tmp_path, ",".join(keys) + "\n" + tsv.replace("\t", ","), "c.csv")),
+        read_pairs(write(tmp_path, jsonl, "d.jsonl"), label_list=[0, 1]),
+        read_pairs(write(tmp_path, "\ufeff" + jsonl.replace("\n", "\r\n"), "e.jsonl")),
+    ):
+        assert pair_rows(dataset) == PAIRS
+        assert dataset.label_list == ["0", "1"]
+    unlabelled = read_pairs(tmp_path / "b.tsv", require_label=False)
+    assert unlabelled.data == [{"sentence1": a, "sentence2": b} for a, b, _ in PAIRS]
+
+
+def test_pairs_that_the_writer_wrote_are_read(tmp_path):
+    examples = [dict(zip(LCQMC_COLUMNS, row, strict=True)) for row in PAIRS]
+    examples.append({"sentence1": 'a"b,c', "sentence2": " 好\u3000", "label": 1})
+    write_lcqmc(examples, tmp_path / "f.tsv")
+    assert read_pairs(tmp_path / "f.tsv", columns=LCQMC_COLUMNS).data == examples
+
+
+HEAD = "sentence1\tsentence2\tlabel\n好\t坏\t1\n好\t坏\t0\n"
+BAD_PAIRS = [
+    ("no header", "a.tsv", "好\t坏\t1\n", r"line 1: no column 'sentence1' in the header"),
+    ("two fields", "a.tsv", HEAD + "好\t坏\n", r"line 4: 2 fields; expected 3"),
+    ("empty", "a.tsv", HEAD + "好\t\t1\n", r"line 4: empty text"),
+    ("no label", "a.tsv", HEAD + "好\t坏\t\n", r"line 4: empty label"),
+    ("label once", "a.tsv", HEAD * 1, r"line 2: label '1' is seen only here"),
+    (
+        "key",
+        "a.jsonl",
+        '{"sentence1": "a", "label": 1}',
+        r"""line 1: no key 'sentence2'.*"sentence2": \.\.\.""",
+    ),
+    (
+        "type",
+        "a.jsonl",
+        '{"sentence1": "a", "sentence2": [], "label": 1}',
+        r"line 1: sentence2 is a JSON array",
+    ),
+    (
+        "boolean",
+        "a.jsonl",
+        '{"sentence1": "a", "sentence2": "b", "label": true}',
+        r"line 1: label is a JSON bool",
+    ),
+    ("quote", "a.csv", 'sentence1,sentence2,label\n"a,b,1\n', r"line 2: .*never closed"),
+    ("encoding", "a.tsv", HEAD.encode("gbk"), r"line 2: byte"),
+    ("nothing", "a.tsv", "", r"is empty"),
+    ("suffix", "a.txt", HEAD, r"unknown suffix"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), cases(BAD_PAIRS))
+def test_a_bad_pair_file_is_refused_with_its_line(tmp_path, name, content, message):
+    with pytest.raises(InputError, match=message):
+        read_pairs(write(tmp_path, content, name))
+
+
+# --- questions --------------------------------------------------------------------------------
+
+CONTEXT = " 王明在北京，李红也在北京。"
+SQUAD = {
+    "version": "1.1",
+    "data": [
+        {
+            "title": "城",
+            "paragraphs": [
+                {
+                    "context": CONTEXT,
+                    "qas": [
+                        {
+                            "id": "q-1",
+                            "question": "王明在哪里？",
+                            "answers": [
+                                {"text": "北京", "answer_start": 4},
+                                {"text": "北京", "answer_start": 11},
+                            ],
+                        },
+                        {"id": "q-2", "question": "多大？", "answers": [], "is_impossible": True},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+
+
+def squad(folder, change=None, text=None, **options):
+    data = copy.deepcopy(SQUAD)
+    if change is not None:
+        change(data)
+    content = json.dumps(data, ensure_ascii=False, indent=1) if text is None else text
+    return read_squad(write(folder, content, "a.json"), **options)
+
+
+def paragraph(data):
+    return data["data"][0]["paragraphs"][0]
+
+
+def asked(data):
+    return paragraph(data)["qas"][0]
+
+
+@pytest.mark.parametrize("indent", [None, 0, 2])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "gb18030", "utf-16"])
+def test_questions_of_every_layout_and_encoding(tmp_path, indent, end, coding):
+    content = json.dumps(SQUAD, ensure_ascii=False, indent=indent).replace("\n", end)
+    encoding = {} if coding.startswith("utf-8") else {"encoding": coding}
+    dataset = read_squad(write(tmp_path, content, "a.json", coding), **encoding)
+    assert dataset.data == [
+        {
+            "id": "q-1",
+            "context": CONTEXT,
+            "question": "王明在哪里？",
+            "answers": ["北京"] * 2,
+            "answer_starts": [4, 11],
+        },
+        {"id": "q-2", "context": CONTEXT, "question": "多大？", "answers": [], "answer_starts": []},
+    ]
+
+
+def test_what_the_writers_wrote_is_read(tmp_path):
+    examples = [{**row, "context": row["context"].strip()} for row in squad(tmp_path).data]
+    examples[0]["answer_starts"] = [3, 10]
+    write_squad(examples, tmp_path / "s.json")
+    assert read_squad(tmp_path / "s.json").data == examples
+    write_cmrc2018(examples, tmp_path / "c.json")
+    with pytest.raises(InputError, match=r"qas\[1\] has no answer; expected an answer, \"is_imp"):
+        read_squad(tmp_path / "c.json")
+    assert read_squad(tmp_path / "c.json", require_answers=False).data == examples
+
+
+def set_to(where, key, value):
+    return lambda data: where(data).update({key: value})
+
+
+def delete(where, key):
+    return lambda data: where(data).pop(key)
+
+
+def answer(data):
+    return asked(data)["answers"][1]
+
+
+def root(data):
+    return data
+
+
+def entry(data):
+    return data["data"][0]
+
+
+WRONG = [
+    (
+        "offset",
+        set_to(answer, "answer_start", 10),
+        18,
+        r"\.answers\[1\] '北京' is not at 10; expected the offset 4, where it stands",
+    ),
+    ("offset behind", set_to(answer, "answer_start", 99), 18, r"'北京' is not at 99"),
+    ("negative", set_to(answer, "answer_start", -3), 18, r"'北京' is not at -3"),
+    ("stripped", set_to(answer, "text", "上海"), 18, r"'上海' is not at 11; .* one where it is"),
+    (
+        "boolean",
+        set_to(answer, "answer_start", True),
+        18,
+        r"answer_start is JSON boolean; expected a whole",
+    ),
+    ("float", set_to(answer, "answer_start", 11.0), 18, r"answer_start is 11.0; expected a whole"),
+    ("NaN", set_to(answer, "answer_start", float("nan")), 18, r"answer_start is nan"),
+    ("infinite", set_to(answer, "answer_start", float("inf")), 18, r"answer_start is inf"),
+    ("string", set_to(answer, "answer_start", "11"), 18, r"answer_start is JSON string"),
+    ("null", set_to(answer, "answer_start", None), 18, r"answer_start is JSON null"),
+    (
+        "no offset",
+        delete(answer, "answer_start"),
+        18,
+        r"answers\[1\] has no 'answer_start' \(found 'text'\)",
+    ),
+    ("no text", delete(answer, "text"), 18, r"answers\[1\] has no 'text'"),
+    ("empty text", set_to(answer, "text", " "), 18, r"empty text"),
+    (
+        "answer string",
+        set_to(asked, "answers", ["北京"]),
+        13,
+        r"answers\[0\] is a JSON string; expected an obj",
+    ),
+    (
+        "answers object",
+        set_to(asked, "answers", {"text": ["北京"]}),
+        10,
+        r"qas\[0\]\.answers is JSON object; expected an array",
+    ),
+    ("no answers", delete(asked, "answers"), 10, r"qas\[0\] has no 'answers'"),
+    ("empty answers", set_to(asked, "answers", []), 10, r"paragraphs\[0\]\.qas\[0\] has no answer"),
+    ("impossible", set_to(asked, "is_impossible", 1), 10, r"is_impossible is a JSON number"),
+    ("no question", delete(asked, "question"), 10, r"qas\[0\] has no 'question'"),
+    (
+        "question list",
+        set_to(asked, "question", ["?"]),
+        10,
+        r"question is JSON array; expected a string",
+    ),
+    ("id number", set_to(asked, "id", 1), 10, r"id is JSON number; expected a string"),
+    (
+        "id again",
+        set_to(asked, "id", "q-2"),
+        24,
+        r"qas\[1\] has the id 'q-2' of data\[0\]\.paragraphs\[0\]\.qas\[0\]",
+    ),
+    (
+        "no context",
+        delete(paragraph, "context"),
+        7,
+        r"^\S+, line 7: data\[0\]\.paragraphs\[0\] has no 'context' \(found 'qas'\)",
+    ),
+    ("context number", set_to(paragraph, "context", 5), 7, r"context is JSON number"),
+    (
+        "context long",
+        set_to(paragraph, "context", "a" * 100_001),
+        7,
+        r"a text of 100,001 characters",
+    ),
+    ("surrogate", set_to(paragraph, "context", None), 7, r"context is JSON null"),
+    ("qas object", set_to(paragraph, "qas", {}), 7, r"qas is JSON object"),
+    ("qas null", set_to(paragraph, "qas", [None]), 9, r"qas\[0\] is a JSON null"),
+    (
+        "nested list",
+        set_to(paragraph, "qas", [[]]),
+        10,
+        r"qas\[0\] is a JSON array; expected an object",
+    ),
+    (
+        "paragraph list",
+        set_to(entry, "paragraphs", [[]]),
+        7,
+        r"data\[0\]\.paragraphs\[0\] is a JSON array",
+    ),
+    ("paragraphs", delete(entry, "paragraphs"), 4, r"data\[0\] has no 'paragraphs'"),
+    ("data object", set_to(root, "data", {}), 1, r"the file\.data is JSON object"),
+    ("no data", delete(root, "data"), 1, r"the file has no 'data' \(found 'version'\)"),
+    ("no entry", set_to(root, "data", []), 1, r"holds no question"),
+    ("data number", set_to(root, "data", [5]), 3, r"data\[0\] is a JSON number"),
+]
+
+
+@pytest.mark.parametrize(("change", "line", "message"), cases(WRONG))
+def test_json_of_the_wrong_shape_is_refused_with_its_line(tmp_path, change, line, message):
+    with pytest.raises(InputError, match=message) as caught:
+        squad(tmp_path, change)
+    assert caught.value.line == line
+    assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
+
+
+TEXT = json.dumps(SQUAD, ensure_ascii=False, indent=1)
+BROKEN = [
+    ("list", "[" + TEXT + "]", 1, r"the file is a JSON array; expected an object {\"data\""),
+    ("scalar", "5", 1, r"the file is a JSON number"),
+    ("cut", TEXT[: TEXT.index("王明在哪里")], 12, r"not valid JSON \(Unterminated string"),
+    ("comma", TEXT.replace('"q-1",', '"q-1"'), 12, r"not valid JSON \(Expecting ',' delimiter"),
+    ("comma, CR", TEXT.replace('"q-1",', '"q-1"').replace("\n", "\r"), 12, r"not valid JSON"),
+    ("single quotes", "{'data': []}", 1, r"not valid JSON"),
+    ("two objects", TEXT + "\n{}", 1 + len(TEXT.splitlines()), r"not valid JSON \(Extra data"),
+    ("deep", '{"data":\n' + "[" * 10**5, 2, r"JSON nested too deeply"),
+    ("deep objects", "\n" + '{"data":' * 10**5, 2, r"JSON nested too deeply"),
+    ("digits", TEXT.replace(": 11", ": " + "9" * 10**4), 18, r"answer_start is inf"),
+    ("large", TEXT.replace(": 11", ": " + "9" * 30), 18, r"answer_start is 1e\+30"),
+    ("exponent", TEXT.replace(": 11", ": 1e999"), 18, r"answer_start is inf"),
+    ("nul", TEXT.replace("王明在哪里", "\\u0000"), 10, r"a NUL or half a surrogate pair"),
+    ("surrogate", TEXT.replace("王明在哪里", "\\ud800"), 10, r"a NUL or half a surrogate pair"),
+    ("empty", "", None, r"is empty"),
+    ("mark", "\ufeff", 1, r"not valid JSON \(Expecting value"),
+    ("blank", " \n ", 2, r"not valid JSON"),
+    ("GBK", TEXT.encode("gb18030"), 5, r"byte 0x.* is not utf-8-sig; .*\"gb18030\""),
+    ("tsv", HEAD, 1, r"not valid JSON"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "message"), cases(BROKEN))
+def test_broken_json_is_refused_with_its_line(tmp_path, text, line, message):
+    with pytest.raises(InputError, match=message) as caught:
+        squad(tmp_path, text=text)
+    assert caught.value.line == line
+    assert len(str(caught.value)) < 400
+
+
+def test_lines_are_counted_in_a_file_of_one_object_a_line(tmp_path):
+    rows = [
+        {"id": f"q-{n}", "question": "?", "answers": [{"text": "北京", "answer_start": 4}]}
+        for n in range(50)
+    ]
+    rows[37]["answers"][0]["answer_start"] = 3
+    body = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    text = '{"data": [{"paragraphs": [{"context": "' + CONTEXT + '", "qas": [\n' + body + "]}]}]}"
+    with pytest.raises(InputError, match=r"a.json, line 39: data\[0\]\.paragraphs\[0\]\.qas\[37\]"):
+        squad(tmp_path, text=text)
