@@ -1,13 +1,26 @@
 """Backbones and their heads."""
 
 from course_lib.models import mended
-from course_lib.models.backbone import FRESH, load_backbone, save_model, suggested_learning_rate
+from course_lib.models.backbone import (
+    FRESH,
+    freeze_layers,
+    load_backbone,
+    save_model,
+    suggested_learning_rate,
+)
+from course_lib.models.classifiers import BiLSTM, TextCNN
 from course_lib.models.vocabulary import SPECIAL_TOKENS, build_vocabulary
+from course_lib.models.words import WordTokenizer, build_word_vocabulary
 
 __all__ = [
     "FRESH",
     "SPECIAL_TOKENS",
+    "BiLSTM",
+    "TextCNN",
+    "WordTokenizer",
     "build_vocabulary",
+    "build_word_vocabulary",
+    "freeze_layers",
     "load_backbone",
     "save_model",
     "suggested_learning_rate",

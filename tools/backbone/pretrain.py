@@ -41,6 +41,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mask", type=float, default=0.15)
     parser.add_argument("--reviews", type=int, default=4, help="passes over the reviews per epoch")
     parser.add_argument("--bag", type=float, default=0.0, help="weight of the pooled bag of words")
+    parser.add_argument(
+        "--replaced",
+        type=float,
+        default=0.0,
+        help="weight of telling real tokens from guessed ones",
+    )
     parser.add_argument("--init", type=Path, help="go on from this run's weights")
     parser.add_argument("--teacher", type=Path)
     parser.add_argument("--distil", type=float, default=0.7, help="weight of the teacher's scores")
@@ -57,6 +63,7 @@ class Objective(torch.nn.Module):
         super().__init__()
         self.model, self.teacher = model, teacher
         self.bag, self.distil, self.hidden = options.bag, options.distil, options.hidden
+        self.replaced = options.replaced
         width = model.shape.hidden_size
         # rare tokens say more about a text than 的 does: word2vec's subsampling weights
         rarity = (1e-3 / frequency.clamp(min=1e-9)).sqrt().clamp(max=1.0)
@@ -64,6 +71,10 @@ class Objective(torch.nn.Module):
         self.register_buffer("rarity", rarity)
         if self.bag:
             self.bag_head = torch.nn.Linear(width, model.shape.vocab_size)
+        if self.replaced:
+            self.real_head = torch.nn.Sequential(
+                torch.nn.Linear(width, width), torch.nn.GELU(), torch.nn.Linear(width, 1)
+            )
         if teacher is not None and self.hidden:
             self.lift = torch.nn.Linear(width, teacher.shape.hidden_size)
 
@@ -87,11 +98,28 @@ class Objective(torch.nn.Module):
                 real = (read != 0).reshape(-1, 1).float()
                 gap = (self.lift(flat).float() - taught.float()).pow(2).mean(-1, keepdim=True)
                 loss = loss + self.hidden * (gap * real).sum() / real.sum()
+        if self.replaced:
+            loss = loss + self.replaced * self._replaced_loss(ids, places, targets, scores)
         if self.bag:
             guess = self.bag_head(pooled).float().log_softmax(-1)
             weight = self.rarity[ids]
             loss = loss - self.bag * (guess.gather(1, ids) * weight).sum() / weight.sum()
         return loss, masked
+
+    def _replaced_loss(self, ids, places, targets, scores):
+        """ELECTRA's objective: which tokens of a text are the model's own guesses?
+
+        Clark et al. 2020, https://arxiv.org/abs/2003.10555; here one encoder guesses and judges.
+        """
+        noise = -torch.empty_like(scores).exponential_().log()  # argmax with it draws a sample
+        flat = ids.reshape(-1)
+        drawn = torch.where(targets >= 0, (scores.detach() + noise).argmax(-1), flat[places])
+        read = flat.scatter(0, places, drawn)
+        sequence, _ = self.model.bert(read.view_as(ids))
+        judged = self.real_head(sequence).float().reshape(-1)
+        wrong = F.binary_cross_entropy_with_logits(judged, (read != flat).float(), reduction="none")
+        counted = (flat >= SPECIAL).float()
+        return (wrong * counted).sum() / counted.sum()
 
 
 def load(path: Path, device: str) -> MaskedLM:

@@ -1,0 +1,121 @@
+"""Words instead of characters: a vocabulary from a corpus, and a tokenizer over it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from course_lib.runtime import InputError
+
+import jieba
+from paddlenlp.data import JiebaTokenizer, Vocab
+
+PAD, UNK = "[PAD]", "[UNK]"
+
+
+def build_word_vocabulary(
+    texts: Iterable[str], min_count: int = 3, max_size: int | None = None
+) -> Vocab:
+    """Cut texts into words with jieba's own dictionary and number the words.
+
+    Args:
+        texts: training texts only; a vocabulary built from test texts has seen the test.
+        min_count: how often a word must occur; rarer ones become [UNK].
+        max_size: at most so many words, the most frequent ones; None keeps all.
+
+    Returns:
+        A PaddleNLP Vocab: [PAD] has id 0, [UNK] 1, then the words by falling count.
+
+    Raises:
+        InputError: `texts` is one text, holds something else, or no word is frequent enough.
+    """
+    if isinstance(texts, (str, bytes)):
+        raise InputError("texts", "is one text", "a list of texts")
+    for name, value in (("min_count", min_count), ("max_size", max_size)):
+        if not (name == "max_size" and value is None) and (not isinstance(value, int) or value < 1):
+            raise InputError(name, f"is {value!r}", "a whole number of at least 1")
+    jieba.setLogLevel(logging.WARNING)  # else it says where it caches its dictionary
+    rows = []
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            problem = f"text {number} is of type {type(text).__name__}"
+            raise InputError("texts", problem, "a string")
+        rows.append([word for word in jieba.lcut(text) if word.strip()])
+    vocabulary = Vocab.build_vocab(
+        rows, min_freq=min_count, max_size=max_size, pad_token=PAD, unk_token=UNK
+    )
+    if len(vocabulary) == 2:
+        raise InputError("texts", f"have no word {min_count} times", "more texts, or min_count=1")
+    return vocabulary
+
+
+class WordTokenizer:
+    """PaddleNLP's JiebaTokenizer, mended, in the shape that the course's functions expect.
+
+    `create_dataloader`, `fit`, `evaluate` and `predict` take it as they take ErnieTokenizer. There
+    is no [CLS] and no [SEP]; white space is no word.
+
+    What is mended: jieba finds a word only when all beginnings of it are in its dictionary, too
+    (笔 and 笔记 for 笔记本), with the frequency 0 when they are no words. JiebaTokenizer leaves
+    them out, so many words of the vocabulary are never found and become [UNK] in pieces. And
+    jieba's hidden Markov model glues characters that it does not know together into words that are
+    not in the vocabulary; it is switched off.
+
+    Args:
+        vocabulary: with a pad_token and an unk_token.
+
+    Raises:
+        InputError: the vocabulary lacks one of the two, or its ids are not 0, 1, 2, ...
+    """
+
+    pad_token_type_id = 0
+
+    def __init__(self, vocabulary: Vocab) -> None:
+        for name in ("pad_token", "unk_token"):
+            if getattr(vocabulary, name, None) is None:
+                raise InputError("vocabulary", f"has no {name}", f'{name}="..." when it is made')
+        if set(vocabulary.token_to_idx.values()) != set(range(len(vocabulary.token_to_idx))):
+            problem = "its ids leave numbers out (a file that repeats a token, say)"
+            raise InputError("vocabulary", problem, "each token once, ids 0, 1, 2, ...")
+        self.vocabulary = vocabulary
+        self.vocab_size = len(vocabulary)
+        self.pad_token_id = vocabulary[vocabulary.pad_token]
+        self.unk_token_id = vocabulary[vocabulary.unk_token]
+        self._jieba = JiebaTokenizer(vocabulary)
+        frequencies = self._jieba.tokenizer.FREQ
+        for word in list(frequencies):
+            for end in range(1, len(word)):
+                frequencies.setdefault(word[:end], 0)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Cut a text into words, known or not."""
+        return [word for word in self._jieba.cut(text, use_hmm=False) if word.strip()]
+
+    def __call__(
+        self,
+        text: str,
+        max_length: int | None = None,
+        truncation: bool = False,
+        return_token_type_ids: bool = True,
+    ) -> dict[str, list[int]]:
+        """Encode one text.
+
+        Args:
+            max_length: of the ids, when `truncation`.
+
+        Returns:
+            `{"input_ids", "token_type_ids"}`, two lists of one length, at least 1: a text without
+            any word is [UNK]. The types are all 0.
+
+        Raises:
+            InputError: `text` is no text.
+        """
+        if not isinstance(text, str):
+            raise InputError("text", f"is of type {type(text).__name__}", "a string")
+        ids = self.vocabulary.to_indices(self.tokenize(text)) or [self.unk_token_id]
+        if truncation and max_length is not None:
+            ids = ids[:max_length]
+        encoded = {"input_ids": ids}
+        if return_token_type_ids:
+            encoded["token_type_ids"] = [0] * len(ids)
+        return encoded

@@ -1,0 +1,246 @@
+"""The text CNN, the BiLSTM, and words from PaddleNLP's JiebaTokenizer and Vocab."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import course_lib  # noqa: F401 - before paddle
+from course_lib.data import create_dataloader, load_reviews
+from course_lib.models import (
+    BiLSTM,
+    TextCNN,
+    WordTokenizer,
+    build_word_vocabulary,
+    suggested_learning_rate,
+)
+from course_lib.runtime import InputError, seed_everything
+from course_lib.training import evaluate, fit, predict
+
+import numpy as np
+import paddle
+import pytest
+from paddlenlp.data import JiebaTokenizer, Vocab
+from paddlenlp.datasets import MapDataset
+
+MODELS = [TextCNN, BiLSTM]
+GOOD, BAD = ["干净", "满意", "喜欢", "漂亮"], ["糟糕", "失望", "肮脏", "吵闹"]
+NEUTRAL = ["房间", "酒店", "笔记本", "电脑", "这本书", "内容", "服务", "我们"]
+
+
+def reviews(count: int, seed: int) -> MapDataset:
+    """A good or a bad word among neutral ones."""
+    rng = random.Random(seed)
+    rows = []
+    for index in range(count):
+        words = rng.choices(NEUTRAL, k=rng.randint(1, 9))
+        words.insert(rng.randint(0, len(words)), rng.choice([BAD, GOOD][index % 2]))
+        rows.append({"text": "，".join(words), "label": index % 2})
+    return MapDataset(rows, label_list=["negative", "positive"])
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> WordTokenizer:
+    return WordTokenizer(build_word_vocabulary([row["text"] for row in reviews(200, 0)]))
+
+
+def build(kind, **options):
+    seed_everything(0)
+    model = kind(30, **options)
+    model.eval()
+    return model
+
+
+def ids(*shape) -> np.ndarray:
+    return np.random.RandomState(0).randint(1, 30, shape)
+
+
+# --- the models -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(("rows", "length", "classes"), [(1, 1, 2), (3, 7, 5), (2, 300, 2)])
+def test_shapes(kind, rows, length, classes):
+    logits = build(kind, num_classes=classes)(paddle.to_tensor(ids(rows, length)))
+    assert logits.shape == [rows, classes] and bool(paddle.isfinite(logits).all())
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("pad_id", [0, 29])
+def test_padding_changes_nothing(kind, pad_id):
+    model = build(kind, pad_id=pad_id)
+    rows = [1 + ids(length) % 28 for length in (1, 2, 5, 12)]
+    alone = [model(paddle.to_tensor(row[None])).numpy()[0] for row in rows]
+    for width in (12, 13, 40):
+        batch = np.full((4, width), pad_id)
+        for index, row in enumerate(rows):
+            batch[index, : len(row)] = row
+        together = model(paddle.to_tensor(batch), paddle.to_tensor(batch * 0)).numpy()
+        np.testing.assert_allclose(together, alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_padding_gets_no_gradient_and_every_weight_does(kind):
+    model = build(kind, dropout=0.0)
+    model.train()  # paddle's LSTM keeps nothing for a backward pass in eval mode
+    batch = ids(8, 12)
+    batch[:, 9:] = 0
+    model(paddle.to_tensor(batch)).square().sum().backward()
+    gradients = {name: parameter.grad.numpy() for name, parameter in model.named_parameters()}
+    assert not gradients["embedding.weight"][0].any()
+    assert all(gradient.any() for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_order_matters_and_each_token_counts(kind):
+    model = build(kind)
+    row = np.arange(1, 9)[None]
+    logits = model(paddle.to_tensor(row)).numpy()
+    assert not np.allclose(model(paddle.to_tensor(row[:, ::-1].copy())).numpy(), logits)
+    changed = 0
+    for place in range(8):
+        other = row.copy()
+        other[0, place] = 20
+        changed += not np.allclose(model(paddle.to_tensor(other)).numpy(), logits, atol=1e-7)
+    assert changed == 8
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_row_of_padding_alone_gives_numbers(kind):
+    assert bool(paddle.isfinite(build(kind)(paddle.zeros([2, 5], dtype="int64"))).all())
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_it_learns_with_fit_and_predicts(kind, tokenizer, tmp_path):
+    seed_everything(1)
+    train, dev = reviews(200, 0), reviews(60, 1)
+    model = kind(tokenizer.vocab_size, label_list=train.label_list)
+    loaders = [
+        create_dataloader(data, tokenizer, mode, 16, 32)
+        for data, mode in ((train, "train"), (dev, "dev"))
+    ]
+    before = evaluate(model, loaders[1])["loss"]
+    options = {"learning_rate": 5e-3, "progress": False, "output_dir": tmp_path}
+    history = fit(model, *loaders, epochs=4, **options)
+    assert history["dev_loss"][-1] < before / 2 and history["dev_accuracy"][-1] >= 0.95
+    answers = predict(model, ["房间糟糕，我们失望", "这本书，喜欢"], tokenizer)
+    assert [answer["label"] for answer in answers] == ["negative", "positive"]
+    assert suggested_learning_rate(model) == 1e-3
+
+    again = kind(tokenizer.vocab_size)
+    fit(again, *loaders, epochs=4, **options, resume=True)
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(again.state_dict()[name].numpy(), value.numpy())
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"vocab_size": 0}, "vocab_size"),
+        ({"vocab_size": "30"}, "vocab_size"),
+        ({"vocab_size": 30, "num_classes": 1}, "num_classes"),
+        ({"vocab_size": 30, "pad_id": 30}, "pad_id"),
+        ({"vocab_size": 30, "pad_id": -1}, "pad_id"),
+        ({"vocab_size": 30, "label_list": ["a"]}, "label_list"),
+        ({"vocab_size": 30, "label_list": ["a", "a"]}, "label_list"),
+    ],
+)
+@pytest.mark.parametrize("kind", MODELS)
+def test_wrong_sizes_are_told(kind, options, where):
+    with pytest.raises(InputError, match=f"^{where}: (is|has) .*expected"):
+        kind(**options)
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+def test_the_vocabulary_counts_words(tokenizer):
+    vocabulary = build_word_vocabulary(["房间很 干净"] * 3 + ["房间很脏"] * 2, min_count=3)
+    assert vocabulary.to_tokens([0, 1]) == ["[PAD]", "[UNK]"]
+    assert set(vocabulary.token_to_idx) == {"[PAD]", "[UNK]", "房间", "很", "干净"}
+    assert len(build_word_vocabulary(["房间很干净"] * 3, max_size=1)) == 3
+    assert (tokenizer.pad_token_id, tokenizer.unk_token_id) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("一个文本",), "^texts: is one text"),
+        ((["好", None],), "^texts: text 2 is of type NoneType"),
+        (([],), "^texts: have no word 3 times"),
+        ((["好"] * 9, 0), "^min_count: is 0"),
+        ((["好"] * 9, 1, 0), "^max_size: is 0"),
+    ],
+)
+def test_a_vocabulary_of_nothing_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        build_word_vocabulary(*arguments)
+
+
+def test_encoding(tokenizer):
+    encoded = tokenizer("这本书喜欢 飞机", max_length=9, truncation=True)
+    words = tokenizer.tokenize("这本书喜欢 飞机")
+    assert "".join(words) == "这本书喜欢飞机" and len(encoded["input_ids"]) == len(words)
+    assert tokenizer.unk_token_id in encoded["input_ids"]
+    assert encoded["token_type_ids"] == [0] * len(words)
+    assert len(tokenizer("房间" * 90, max_length=5, truncation=True)["input_ids"]) == 5
+    assert len(tokenizer("房间" * 90)["input_ids"]) == 90
+    assert tokenizer(" \n")["input_ids"] == tokenizer("")["input_ids"] == [1]
+    for text in (None, 3, ["好"]):
+        with pytest.raises(InputError, match=r"^text: is of type"):
+            tokenizer(text)
+
+
+def test_a_vocabulary_that_cannot_work_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"^vocabulary: has no pad_token"):
+        WordTokenizer(Vocab.from_dict({"[UNK]": 0, "好": 1}, unk_token="[UNK]"))
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n好\n坏\n好\n", encoding="utf-8")
+    repeated = Vocab.load_vocabulary(str(path), pad_token="[PAD]", unk_token="[UNK]")
+    with pytest.raises(InputError, match=r"^vocabulary: its ids leave numbers out"):
+        WordTokenizer(repeated)
+
+
+def test_what_is_mended_of_jiebatokenizer():
+    """When the first half fails, upstream knows the beginnings of words: mend no longer."""
+    vocabulary = Vocab.build_vocab([["笔记本", "很", "好"]], pad_token="[PAD]", unk_token="[UNK]")
+    assert JiebaTokenizer(vocabulary).cut("笔记本很好", use_hmm=False) != ["笔记本", "很", "好"]
+    assert WordTokenizer(vocabulary).tokenize("笔记本很好") == ["笔记本", "很", "好"]
+
+
+def test_mending_leaves_less_unknown():
+    texts = [row["text"] for row in load_reviews("train", 300)]
+    vocabulary = build_word_vocabulary(texts)
+    stock, mended = JiebaTokenizer(vocabulary), WordTokenizer(vocabulary)
+    unknown = [0, 0]  # characters, since the two cut differently
+    for row in load_reviews("dev", 100):
+        for index, words in enumerate((stock.cut(row["text"]), mended.tokenize(row["text"]))):
+            unknown[index] += sum(len(word.strip()) for word in words if word not in vocabulary)
+    assert unknown[1] < 0.8 * unknown[0]
+
+
+def test_a_vocabulary_from_file_dictionary_and_corpus(tokenizer, tmp_path):
+    corpus = tokenizer.vocabulary
+    tokens = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
+    corpus.save_vocabulary(str(tmp_path / "vocab.txt"))
+    corpus.to_json(str(tmp_path / "vocab.json"))
+    others = [
+        Vocab.load_vocabulary(str(tmp_path / "vocab.txt"), **tokens),
+        Vocab.from_dict(dict(corpus.token_to_idx), **tokens),
+        Vocab.from_json(str(tmp_path / "vocab.json")),
+    ]
+    for other in others:
+        again = WordTokenizer(other)
+        assert dict(other.token_to_idx) == dict(corpus.token_to_idx)
+        assert again("我们喜欢这本书，没见过的") == tokenizer("我们喜欢这本书，没见过的")
+
+
+def test_asking_the_mapping_itself_for_an_unknown_word_spoils_the_vocabulary():
+    """Upstream: token_to_idx is a defaultdict. Ask the Vocab: it adds nothing."""
+    vocabulary = Vocab.build_vocab([["好"]], pad_token="[PAD]", unk_token="[UNK]")
+    assert vocabulary["坏"] == vocabulary["[UNK]"] and len(vocabulary.token_to_idx) == 3
+    assert vocabulary.token_to_idx["坏"] == vocabulary["[UNK]"]
+    assert "坏" in vocabulary
+    names = json.loads(vocabulary.to_json())["token_to_idx"]
+    assert Vocab.from_json(vocabulary.to_json()).to_tokens(1) == "坏"
+    assert names["坏"] == 1
