@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import re
 
 import course_lib  # noqa: F401
+from course_lib import runtime
 from course_lib.data import people_daily
 from course_lib.data.people_daily import LABELS, example, load_people_daily, parse, split_lines
+
+from course_lib.data.people_daily import audit, stats
+from course_lib.data.people_daily.__main__ import main
 
 import pytest
 
@@ -48,3 +54,67 @@ def test_loading():
     assert all(len(row["tokens"]) == len(row["labels"]) <= 254 for row in train)
     with pytest.raises(ValueError, match="valid"):
         load_people_daily("valid")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("中国/ns 人民/n 银行/n 行长/n", ["中国人民银行"]),
+        ("在/p 新华社/nt 北京/ns", ["新华社"]),
+        ("党中央/nt 国务院/nt", ["党中央", "国务院"]),  # neighbours stay two
+        ("俄罗斯/ns 国防部/nt 发言人/n", ["俄罗斯国防部"]),
+        ("国务院/nt 办公厅/n", ["国务院办公厅"]),  # nested: the whole
+        ("中国/ns 银行/n 上海/ns 分行/n 经理/n", ["中国银行上海分行"]),
+        ("中国/ns 政府/n 和/c 美国/ns 公司/n", ["中国政府"]),
+        ("中国/ns 人民/n ，/w 银行/n", []),  # never across punctuation
+        ("中国/ns 的/u 银行/n", []),
+        ("中国/ns 总理/n 政府/n", []),  # nor across a title
+        ("在/p 复旦/nz 大学/n", ["复旦大学"]),  # at the end of a line
+    ],
+)
+def test_organisations(line, expected):
+    assert [word for word, kind in parse(line) if kind == "ORG"] == expected
+
+
+def test_persons():
+    def people(line):
+        return [word for word, kind in parse(line) if kind == "PER"]
+
+    assert people("陈/nr 方/nr 安生/nr 司长/n") == ["陈方安生"]
+    assert people("马克思/nr 恩格斯/nr") == ["马克思", "恩格斯"]
+    assert people("司马/nr 徽/nr 江/nr 主席/n") == ["司马徽", "江"]
+
+
+def test_no_entity_is_cut(monkeypatch):
+    line = "字/n " * 251 + "中国/ns 人民/n 银行/n"
+    monkeypatch.setattr(people_daily.corpus, "read_lines", lambda: (line,))
+    assert len(example(1)["tokens"]) == 251 and not any(example(1)["labels"])
+
+
+def test_labels_are_frozen():
+    digest = hashlib.sha256()
+    for dataset in load_people_daily():
+        for row in dataset:
+            digest.update(f"{row['id']} {row['labels']}\n".encode())
+    assert digest.hexdigest() == "cff9bf3fbf7fe6b31fafd93b7626c6d9090458e16981567918fed79ce0208dec"
+
+
+def test_audit_judges_what_the_rules_find():
+    rows = audit.read_audit()
+    drawn = audit.draw()
+    assert len(drawn) == 200 and {int(row["id"][5:]) for row in rows} == set(drawn)
+    for line in drawn:
+        own = [row for row in rows if row["id"] == f"line-{line:05d}" and row["start"]]
+        judged = [(int(r["start"]), int(r["end"])) for r in own if r["verdict"] != "missed"]
+        assert judged == audit.organisations(line)
+        assert all(row["verdict"] in audit.VERDICTS and row["reason"].isascii() for row in own)
+
+
+def test_readme_holds_the_computed_tables_and_the_baseline_is_weak(capsys):
+    readme = (runtime.data_dir() / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"<!-- people_daily \d -->\n\n(.*?)\n\n<!-- end -->", readme, re.DOTALL)
+    assert main(["stats"]) == 0
+    assert blocks == capsys.readouterr().out.strip().split("\n\n")
+    counts = stats.baseline()
+    assert 0.6 < stats.span_f1(counts["all"]) < 0.85
+    assert counts["unseen"][2] > 0.2 * counts["all"][2]

@@ -32,7 +32,24 @@ LONGEST = 254  # characters; the corpus' longest paragraphs are speeches of a th
 
 # Surnames of two characters; any other that a name may start with has one.
 _SURNAMES = frozenset(
-    "欧阳 司马 诸葛 令狐 司徒 南宫 上官 皇甫 夏侯 端木 东方 公孙 尉迟 慕容 长孙 西门".split()
+    [
+        "欧阳",
+        "司马",
+        "诸葛",
+        "令狐",
+        "司徒",
+        "南宫",
+        "上官",
+        "皇甫",
+        "夏侯",
+        "端木",
+        "东方",
+        "公孙",
+        "尉迟",
+        "慕容",
+        "长孙",
+        "西门",
+    ]
 )
 # Full-width Latin letters, digits and a few signs are how the paper was typeset; nobody types so.
 _HALF_WIDTH = {
@@ -129,7 +146,7 @@ def _person(tokens: Sequence[tuple[str, str]], start: int) -> int:
 
 def text(line: int) -> str:
     """The whole text of a 1-based line, without tags."""
-    return "".join(word for word, _ in parse(read_lines()[line - 1]))
+    return "".join(word for word, _, _ in _split(read_lines()[line - 1])).translate(_HALF_WIDTH)
 
 
 @cache
