@@ -5,6 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOME = {
+    "convert_pair_example": "features",
+    "convert_tokens_example": "features",
+    "convert_qa_examples": "features",
+    "tokens_batchify_fn": "features",
+    "qa_batchify_fn": "features",
+    "tokenize_with_offsets": "features",
     "read_bio": "annotated",
     "read_pairs": "annotated",
     "read_squad": "annotated",

@@ -1,0 +1,326 @@
+"""From annotated examples to the ids a model reads: sentence pairs, tagged tokens, questions.
+
+Each function is the counterpart of `convert_example` for one kind of example, and each has its
+batchify function. The offsets are computed here, because PaddleNLP 2.8.1's `get_offset_mapping`
+searches for each token in what is left of the text: of neighbouring words that are [UNK], the first
+gets one character and the next all the rest, and some texts stop it with IndexError. Its windows
+(`stride`) are made only for lists of pairs, and never end when a question fills a window.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from course_lib.runtime import InputError
+
+import numpy as np
+from paddlenlp.data import Dict, Pad, Stack, Tuple
+from paddlenlp.transformers.tokenizer_utils import (
+    _is_control,
+    _is_punctuation,
+    _is_symbol,
+    _is_whitespace,
+)
+
+IGNORED = -100  # the label of [CLS], [SEP] and padding, which PaddleNLP's losses leave out
+
+_ids_of: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> token -> id
+
+
+def convert_pair_example(
+    example: dict[str, Any],
+    tokenizer,
+    max_seq_length: int = 128,
+    is_test: bool = False,
+    return_dict: bool = False,
+) -> tuple | dict[str, Any]:
+    """Turn a sentence pair into `[CLS] sentence1 [SEP] sentence2 [SEP]`.
+
+    Args:
+        example: `{"sentence1": str, "sentence2": str, "label": int}`; no label when `is_test`.
+        max_seq_length: tokens, special ones included; the longer sentence is cut first.
+        is_test, return_dict: as for `convert_example`.
+
+    Returns:
+        `(input_ids, token_type_ids, label)`, for `batchify_fn`; or a dict for `dict_batchify_fn`.
+        Types are 0 up to the first [SEP], 1 after it.
+
+    Raises:
+        InputError: `max_seq_length` leaves no room for a token of each sentence.
+    """
+    _check_whole("max_seq_length", max_seq_length, 5)
+    encoded = tokenizer(
+        example["sentence1"],
+        example["sentence2"],
+        max_length=max_seq_length,
+        truncation="longest_first",
+        return_token_type_ids=True,
+    )
+    fields = {"input_ids": encoded["input_ids"], "token_type_ids": encoded["token_type_ids"]}
+    if not is_test:
+        fields["labels"] = np.int64(example["label"])
+    return fields if return_dict else tuple(fields.values())
+
+
+def convert_tokens_example(
+    example: dict[str, Any],
+    tokenizer,
+    max_seq_length: int = 128,
+    is_test: bool = False,
+    return_dict: bool = False,
+) -> tuple | dict[str, Any]:
+    """Turn tagged characters into ids, one id for each, with the labels beside them.
+
+    Position i + 1 of the ids is token i, always: a token that the tokenizer drops (a space) or
+    does not know is [UNK]. Letters are lowered and accents taken off as the tokenizer does.
+    (`tokenizer(tokens, is_split_into_words=True)` drops and splits tokens and so moves labels.)
+
+    Args:
+        example: `{"tokens": list[str], "labels": list[int]}`; no labels when `is_test`. A token is
+            a character, or a word that the vocabulary has.
+        max_seq_length: tokens, [CLS] and [SEP] included; what is longer is cut at its end.
+        is_test, return_dict: as for `convert_example`.
+
+    Returns:
+        `(input_ids, token_type_ids, labels)`, three lists of one length, labels -100 at [CLS] and
+        [SEP]; the first two when `is_test`; or a dict of them.
+
+    Raises:
+        InputError: `max_seq_length` below 3, a token that is empty or would become several ids, or
+            another number of labels than of tokens.
+    """
+    _check_whole("max_seq_length", max_seq_length, 3)
+    name = f"example {example['id']}" if "id" in example else "tokens"
+    tokens = example["tokens"]
+    ids = [_token_id(token, tokenizer, name) for token in tokens[: max_seq_length - 2]]
+    input_ids = tokenizer.build_inputs_with_special_tokens(ids)
+    fields = {"input_ids": input_ids, "token_type_ids": [0] * len(input_ids)}
+    if not is_test:
+        if len(example["labels"]) != len(tokens):
+            problem = f"{len(tokens)} tokens and {len(example['labels'])} labels"
+            raise InputError(name, problem, "one label for each token")
+        fields["labels"] = [IGNORED, *map(int, example["labels"][: len(ids)]), IGNORED]
+    return fields if return_dict else tuple(fields.values())
+
+
+def _token_id(token: str, tokenizer, name: str) -> int:
+    known = _ids_of.setdefault(tokenizer, {})
+    if token not in known:
+        if not isinstance(token, str) or not token:
+            raise InputError(name, f"the token {token!r}", "a character")
+        pieces = tokenizer.tokenize(token)
+        if len(pieces) > 1 and len(token) > 1:
+            problem = f"the token {token!r} is {len(pieces)} tokens to the tokenizer"
+            raise InputError(name, problem, "one character a token, each with its own label")
+        piece = pieces[0] if len(pieces) == 1 else tokenizer.unk_token
+        known[token] = tokenizer.convert_tokens_to_ids(piece)
+    return known[token]
+
+
+def tokens_batchify_fn(
+    tokenizer, is_test: bool = False, return_dict: bool = False
+) -> Callable[[list], tuple]:
+    """Make the function that pads a list of `convert_tokens_example` results.
+
+    Args:
+        return_dict: the examples are dicts.
+
+    Returns:
+        A callable: N examples -> `(input_ids, token_type_ids, labels)`, each int64 [N, L], labels
+        -100 where padded; without labels when `is_test`.
+    """
+    columns = _padded(tokenizer)
+    if not is_test:
+        columns["labels"] = Pad(axis=0, pad_val=IGNORED, dtype="int64")
+    return Dict(columns) if return_dict else Tuple(*columns.values())
+
+
+def convert_qa_examples(
+    examples: Sequence[dict[str, Any]],
+    tokenizer,
+    max_seq_length: int = 192,
+    doc_stride: int = 64,
+    max_question_length: int = 64,
+    is_test: bool = False,
+) -> list[dict[str, Any]]:
+    """Turn questions on passages into features `[CLS] question [SEP] window [SEP]`.
+
+    A passage that does not fit gives several features, whose windows begin `doc_stride` tokens
+    apart (PaddleNLP's meaning of stride; Hugging Face's is the overlap). Every token of a passage
+    is in a window. For `MapDataset.map(..., batched=True)` too.
+
+    Args:
+        examples: `{"context": str, "question": str, "answers": list[str], "answer_starts":
+            list[int]}`; the last two are not looked at when `is_test`.
+        tokenizer: a WordPiece tokenizer, such as ErnieTokenizer.
+        max_seq_length: tokens of a feature, the three special ones included.
+        doc_stride: tokens from the beginning of a window to that of the next; where a window is
+            smaller, windows follow each other without a gap.
+        max_question_length: tokens; a longer question is cut at its end.
+
+    Returns:
+        One dict a feature, in the order of the examples and their windows: `input_ids` and
+        `token_type_ids` (0 up to the first [SEP]); `example` (index into `examples`);
+        `offset_mapping`, for each id (first, end) in the context's characters, None where the id is
+        not of the context; and unless `is_test`, `start_positions` and `end_positions`: the first
+        and last token of the first accepted answer that lies in the window whole, both 0 ([CLS])
+        where none does.
+
+    Raises:
+        InputError: lengths that leave no room for the context, a tokenizer without WordPiece, or an
+            answer that is not at its offset.
+    """
+    _check_whole("max_question_length", max_question_length, 1)
+    _check_whole("max_seq_length", max_seq_length, max_question_length + 4)
+    _check_whole("doc_stride", doc_stride, 1)
+    features = []
+    for index, example in enumerate(examples):
+        question, _ = tokenize_with_offsets(example["question"], tokenizer)
+        question_ids = tokenizer.convert_tokens_to_ids(question[:max_question_length])
+        tokens, offsets = tokenize_with_offsets(example["context"], tokenizer)
+        context_ids = tokenizer.convert_tokens_to_ids(tokens)
+        room = max_seq_length - 3 - len(question_ids)
+        spans = [] if is_test else _answer_tokens(example, offsets, index)
+        for first, end in _windows(len(tokens), room, min(doc_stride, room)):
+            ids = context_ids[first:end]
+            before = len(question_ids) + 2
+            feature = {
+                "input_ids": tokenizer.build_inputs_with_special_tokens(question_ids, ids),
+                "token_type_ids": tokenizer.create_token_type_ids_from_sequences(question_ids, ids),
+                "example": index,
+                "offset_mapping": [None] * before + offsets[first:end] + [None],
+            }
+            if not is_test:
+                inside = [span for span in spans if first <= span[0] and span[1] < end]
+                start, last = inside[0] if inside else (first - before, first - before)
+                feature["start_positions"] = np.int64(start - first + before)
+                feature["end_positions"] = np.int64(last - first + before)
+            features.append(feature)
+    return features
+
+
+def _windows(count: int, room: int, stride: int) -> Iterator[tuple[int, int]]:
+    first = 0
+    while True:  # an empty context has one empty window, so that every example has a feature
+        yield first, min(first + room, count)
+        if first + room >= count:
+            return
+        first += stride
+
+
+def _answer_tokens(
+    example: dict[str, Any], offsets: list[tuple[int, int]], index: int
+) -> list[tuple[int, int]]:
+    """First and last token of each answer that has a token."""
+    spans = []
+    for answer, start in zip(example["answers"], example["answer_starts"], strict=True):
+        if start < 0 or not example["context"].startswith(answer, start):
+            name = f"example {example.get('id', index)}"
+            problem = f"the answer {answer!r} does not stand at {start}"
+            raise InputError(name, problem, "its offset in the context")
+        end = start + len(answer)
+        touched = [i for i, (first, last) in enumerate(offsets) if first < end and last > start]
+        if touched:
+            spans.append((touched[0], touched[-1]))
+    return spans
+
+
+def qa_batchify_fn(tokenizer, is_test: bool = False) -> Callable[[list[dict]], tuple]:
+    """Make the function that pads and stacks a list of `convert_qa_examples` features.
+
+    Returns:
+        A callable: N features -> `(input_ids [N, L], token_type_ids [N, L], start_positions [N],
+        end_positions [N])`, int64; the first two when `is_test`. Other keys are left out.
+    """
+    columns = _padded(tokenizer)
+    if not is_test:
+        columns["start_positions"] = Stack(dtype="int64")
+        columns["end_positions"] = Stack(dtype="int64")
+    return Dict(columns)
+
+
+def _padded(tokenizer) -> dict[str, Callable]:
+    return {
+        "input_ids": Pad(axis=0, pad_val=tokenizer.pad_token_id, dtype="int64"),
+        "token_type_ids": Pad(axis=0, pad_val=tokenizer.pad_token_type_id, dtype="int64"),
+    }
+
+
+def tokenize_with_offsets(text: str, tokenizer) -> tuple[list[str], list[tuple[int, int]]]:
+    """The tokens of `tokenizer.tokenize(text)` and where each stands in the text.
+
+    Args:
+        tokenizer: a WordPiece tokenizer with a BasicTokenizer (ErnieTokenizer, BertTokenizer).
+
+    Returns:
+        Tokens, and for each (first, end): it was made of `text[first:end]`. A token of a word that
+        is [UNK] as a whole stands for the whole word. Spans rise and do not overlap, except where
+        one character became several tokens, which then share it. White space, control characters
+        and accents alone (where letters are lowered) belong to no token.
+
+    Raises:
+        InputError: another kind of tokenizer.
+    """
+    if not hasattr(tokenizer, "basic_tokenizer") or not hasattr(tokenizer, "wordpiece_tokenizer"):
+        raise InputError("tokenizer", type(tokenizer).__name__, "a WordPiece tokenizer")
+    special = [*tokenizer.unique_no_split_tokens, *tokenizer.all_special_tokens]
+    tokens: list[str] = []
+    offsets: list[tuple[int, int]] = []
+    begin = 0
+    for part in re.split("(" + "|".join(map(re.escape, special)) + ")", text):
+        if part in special:
+            tokens.append(part)
+            offsets.append((begin, begin + len(part)))
+        else:
+            for word, places in _words(part, tokenizer.basic_tokenizer):
+                pieces = tokenizer.wordpiece_tokenizer.tokenize(word)
+                tokens.extend(pieces)
+                if pieces == [tokenizer.unk_token]:
+                    offsets.append((begin + places[0], begin + places[-1] + 1))
+                    continue
+                at = 0
+                for piece in pieces:
+                    length = len(piece) - 2 * (at > 0)  # without the ## of a continuation
+                    offsets.append((begin + places[at], begin + places[at + length - 1] + 1))
+                    at += length
+        begin += len(part)
+    return tokens, offsets
+
+
+def _words(text: str, basic) -> Iterator[tuple[str, list[int]]]:
+    """Split as BasicTokenizer does, and tell which character of the text each one comes from."""
+    strip = basic.strip_accents or (basic.do_lower_case and basic.strip_accents is not False)
+    word: list[str] = []
+    places: list[int] = []
+    for place, original in enumerate(text):
+        lowered = original.lower() if basic.do_lower_case else original
+        for character in lowered:
+            if character in "\0\ufffd" or _is_control(character):
+                continue
+            alone = basic.tokenize_chinese_chars and basic._is_chinese_char(ord(character))
+            made = unicodedata.normalize("NFD", character) if strip else character
+            for piece in made:
+                if strip and unicodedata.category(piece) == "Mn":
+                    continue
+                # str.split, which BasicTokenizer ends with, knows more white space than its rules.
+                space = _is_whitespace(piece) or piece.isspace()
+                apart = alone or _is_punctuation(piece) or _is_symbol(piece)
+                if (space or apart) and word:
+                    yield "".join(word), places
+                    word, places = [], []
+                if apart and not space:
+                    yield piece, [place]
+                elif not space:
+                    word.append(piece)
+                    places.append(place)
+    if word:
+        yield "".join(word), places
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(name, f"is {value!r}", f"a whole number of at least {least}")

@@ -1,0 +1,379 @@
+"""Pairs, tagged tokens and questions as ids; offsets that map back to the text."""
+
+from __future__ import annotations
+
+import random
+
+import course_lib  # noqa: F401 - before paddle
+from course_lib import runtime
+from course_lib.data import (
+    batchify_fn,
+    convert_pair_example,
+    convert_qa_examples,
+    convert_tokens_example,
+    dict_batchify_fn,
+    qa_batchify_fn,
+    tokenize_with_offsets,
+    tokens_batchify_fn,
+)
+from course_lib.data.people_daily import load_people_daily
+from course_lib.data.reviews import load_reviews
+from course_lib.runtime import InputError
+
+import numpy as np
+import pytest
+from paddlenlp.datasets import MapDataset
+from paddlenlp.transformers import ErnieTokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return ErnieTokenizer.from_pretrained(str(runtime.data_dir() / "backbone"))
+
+
+def ids(tokenizer, tokens):
+    return tokenizer.convert_tokens_to_ids(tokens)
+
+
+# --- pairs ------------------------------------------------------------------------------------
+
+
+def test_a_pair_stands_between_cls_and_two_sep(tokenizer):
+    example = {"sentence1": "好 吗", "sentence2": "不好", "label": 1}
+    input_ids, types, label = convert_pair_example(example, tokenizer)
+    assert tokenizer.convert_ids_to_tokens(input_ids) == [
+        *("[CLS]", "好", "吗", "[SEP]"),
+        *("不", "好", "[SEP]"),
+    ]
+    assert types == [0, 0, 0, 0, 1, 1, 1]
+    assert label == 1 and label.dtype == np.int64
+    del example["label"]
+    assert convert_pair_example(example, tokenizer, is_test=True) == (input_ids, types)
+    named = convert_pair_example(example, tokenizer, is_test=True, return_dict=True)
+    assert named == {"input_ids": input_ids, "token_type_ids": types}
+
+
+@pytest.mark.parametrize("lengths", [(3, 30), (30, 3), (30, 30), (1, 1)])
+def test_the_longer_sentence_of_a_pair_is_cut(tokenizer, lengths):
+    example = {"sentence1": "好" * lengths[0], "sentence2": "坏" * lengths[1]}
+    input_ids, types = convert_pair_example(example, tokenizer, 13, is_test=True)
+    assert len(input_ids) == len(types) == min(13, sum(lengths) + 3)
+    good, bad = (input_ids.count(ids(tokenizer, word)) for word in ("好", "坏"))
+    assert (good, bad) == {
+        (3, 30): (3, 7), (30, 3): (7, 3), (30, 30): (5, 5), (1, 1): (1, 1)
+    }[lengths]  # fmt: skip
+
+
+def test_pairs_are_batched_by_the_functions_of_single_texts(tokenizer):
+    rows = [
+        {"sentence1": "好", "sentence2": "坏", "label": 0},
+        {"sentence1": "好吗", "sentence2": "坏吗", "label": 1},
+    ]
+    batch = batchify_fn(tokenizer)([convert_pair_example(row, tokenizer) for row in rows])
+    other = dict_batchify_fn(tokenizer)(
+        [convert_pair_example(row, tokenizer, return_dict=True) for row in rows]
+    )
+    for one, two in zip(batch, other, strict=True):
+        assert (one == two).all() and one.dtype == np.int64
+    assert [part.shape for part in batch] == [(2, 7), (2, 7), (2,)]
+    assert batch[0][0, 5:].tolist() == [tokenizer.pad_token_id] * 2
+
+
+@pytest.mark.parametrize("length", [4, 0, -1, 5.0, True, None])
+def test_a_length_without_room_for_a_pair_is_refused(tokenizer, length):
+    with pytest.raises(InputError, match=r"max_seq_length: is .*; expected a whole number of"):
+        convert_pair_example({"sentence1": "好", "sentence2": "坏"}, tokenizer, length, True)
+
+
+# --- tagged tokens ----------------------------------------------------------------------------
+
+STRANGE = ["王", "A", "é", "Ａ", " ", "\u3000", "\u200b", "\u0301", "😀", "½", "한", "\n", "Σ", "İ"]
+
+
+def test_labels_stay_beside_their_tokens(tokenizer):
+    labels = list(range(len(STRANGE)))
+    input_ids, types, out = convert_tokens_example({"tokens": STRANGE, "labels": labels}, tokenizer)
+    assert len(input_ids) == len(types) == len(out) == len(STRANGE) + 2
+    assert out == [-100, *labels, -100]
+    assert set(types) == {0}
+    words = tokenizer.convert_ids_to_tokens(input_ids)
+    assert words[:4] == ["[CLS]", "王", "a", "e"] and words[-1] == "[SEP]"
+    unknown = tokenizer.unk_token
+    assert [words[1 + STRANGE.index(token)] for token in " \u3000\u200b\u0301"] == [unknown] * 4
+
+
+def test_upstream_moves_labels_where_the_functions_here_do_not(tokenizer):
+    """Tells when `is_split_into_words` of PaddleNLP keeps one id a token."""
+    upstream = tokenizer(STRANGE, is_split_into_words=True)["input_ids"]
+    assert len(upstream) != len(STRANGE) + 2
+
+
+def test_real_sentences_have_the_ids_of_their_text(tokenizer):
+    known = 0
+    for example in load_people_daily("dev", max_examples=200):
+        input_ids, _, labels = convert_tokens_example(example, tokenizer, 512)
+        assert labels[1:-1] == example["labels"]
+        words = tokenizer.convert_ids_to_tokens([int(number) for number in input_ids[1:-1]])
+        for word, token in zip(words, example["tokens"], strict=True):
+            assert word in (token.lower(), tokenizer.unk_token)
+            known += word != tokenizer.unk_token
+    assert known > 5000
+
+
+@pytest.mark.parametrize(("length", "kept"), [(3, 1), (5, 3), (7, 5), (8, 5)])
+def test_long_sentences_are_cut_with_their_labels(tokenizer, length, kept):
+    example = {"tokens": list("王明在北京"), "labels": [1, 2, 0, 3, 4]}
+    input_ids, _, labels = convert_tokens_example(example, tokenizer, length)
+    assert tokenizer.convert_ids_to_tokens(input_ids)[1:-1] == example["tokens"][:kept]
+    assert labels == [-100, *example["labels"][:kept], -100]
+
+
+def test_tagged_tokens_are_batched_with_ignored_labels(tokenizer):
+    rows = [
+        {"tokens": list("王明"), "labels": [1, 2]},
+        {"tokens": list("在北京"), "labels": [0, 3, 4]},
+    ]
+    batch = tokens_batchify_fn(tokenizer)([convert_tokens_example(r, tokenizer) for r in rows])
+    assert [part.shape for part in batch] == [(2, 5)] * 3
+    assert batch[2].tolist() == [[-100, 1, 2, -100, -100], [-100, 0, 3, 4, -100]]
+    assert batch[0][0, -1] == tokenizer.pad_token_id
+    named = [convert_tokens_example(row, tokenizer, return_dict=True) for row in rows]
+    other = tokens_batchify_fn(tokenizer, return_dict=True)(named)
+    assert all((one == two).all() for one, two in zip(batch, other, strict=True))
+    bare = [convert_tokens_example({"tokens": r["tokens"]}, tokenizer, is_test=True) for r in rows]
+    assert len(tokens_batchify_fn(tokenizer, is_test=True)(bare)) == 2
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        ({"tokens": ["好", "坏"], "labels": [0]}, "tokens: 2 tokens and 1 labels"),
+        ({"tokens": ["好"], "labels": [0, 0], "id": "x"}, "example x: 1 tokens and 2 labels"),
+        ({"tokens": ["iPhone"], "labels": [0]}, r"the token 'iPhone' is \d tokens to the tokeniz"),
+        ({"tokens": ["北京"], "labels": [0]}, "the token '北京' is 2 tokens"),
+        ({"tokens": [""], "labels": [0]}, "the token ''; expected a character"),
+    ],
+)
+def test_tokens_that_would_move_the_labels_are_refused(tokenizer, example, message):
+    with pytest.raises(InputError, match=message):
+        convert_tokens_example(example, tokenizer)
+    with pytest.raises(InputError, match="max_seq_length"):
+        convert_tokens_example({"tokens": ["好"], "labels": [0]}, tokenizer, 2)
+
+
+# --- offsets ----------------------------------------------------------------------------------
+
+ALPHABETS = {
+    "usual": "好坏北京，。、“”的 abAB12.-%",
+    "white space": "好a1 \t\n\r\u3000\xa0\u2009\u2028\x85\x0b\x1c\u200b\ufeff",
+    "full width": "ＡＢｃ１２，％ﾱ㎡①好a",
+    "marks": "éÅe\u0301\u0302ñȘاِकी한글İΣσςßﬁ好",
+    "signs": "😀☃👍🏽\u200d❤️$€^`~|©好a",
+    "rare": "豈𠀀𪚥㐀\ue000\ufffd\0\x01\x7f≠好",
+}
+
+
+@pytest.mark.parametrize("letters", ALPHABETS.values(), ids=ALPHABETS)
+def test_tokens_are_the_tokenizers_and_offsets_lead_back(tokenizer, letters):
+    rng = random.Random(1)
+    pieces = [*letters, *letters, "[SEP]", "[UNK]", "[unk]"]
+    for _ in range(150):
+        text = "".join(rng.choices(pieces, k=rng.randint(0, 30)))
+        tokens, offsets = tokenize_with_offsets(text, tokenizer)
+        assert tokens == tokenizer.tokenize(text)
+        check_offsets(text, tokens, offsets, tokenizer)
+
+
+def check_offsets(text, tokens, offsets, tokenizer):
+    assert len(tokens) == len(offsets)
+    assert offsets == sorted(offsets)
+    for token, (first, end) in zip(tokens, offsets, strict=True):
+        assert 0 <= first < end <= len(text)
+        again = tokenizer.tokenize(text[first:end])
+        if token == tokenizer.unk_token:
+            assert again == [token]
+        elif end - first > 1 or not token.startswith("##"):
+            assert token.removeprefix("##") in "".join(again).replace("##", "")
+    covered = {place for first, end in offsets for place in range(first, end)}
+    for place, character in enumerate(text):
+        if tokenizer.tokenize(character) and place not in covered:
+            pytest.fail(f"{character!r} at {place} of {text!r} is in no token")
+
+
+def test_real_texts_lead_back_and_upstream_agrees_on_them(tokenizer):
+    texts = ["".join(row["tokens"]) for row in load_people_daily("dev", max_examples=100)]
+    texts += [row["text"] for row in load_reviews("dev", max_examples=100)]
+    agree = 0
+    for text in texts:
+        tokens, offsets = tokenize_with_offsets(text, tokenizer)
+        assert tokens == tokenizer.tokenize(text)
+        check_offsets(text, tokens, offsets, tokenizer)
+        agree += [tuple(pair) for pair in tokenizer.get_offset_mapping(text)] == offsets
+    assert agree > 0.9 * len(texts)
+
+
+def test_upstream_moves_offsets_after_unknown_words(tokenizer):
+    """Tells when `get_offset_mapping` of PaddleNLP is right, and this module can use it."""
+    text = "ＡＢ ＣＤ好"
+    tokens, offsets = tokenize_with_offsets(text, tokenizer)
+    assert tokens == ["[UNK]", "[UNK]", "好"]
+    assert [text[first:end] for first, end in offsets] == ["ＡＢ", "ＣＤ", "好"]
+    upstream = tokenizer.get_offset_mapping(text)
+    assert [text[first:end] for first, end in upstream] == ["Ａ", "Ｂ ＣＤ", "好"]
+
+
+def test_offsets_need_a_wordpiece_tokenizer():
+    with pytest.raises(InputError, match="tokenizer: object; expected a WordPiece tokenizer"):
+        tokenize_with_offsets("好", object())
+
+
+# --- questions --------------------------------------------------------------------------------
+
+
+def question(context, answer="北京", asked="王明在哪里？", **more):
+    starts = [i for i in range(len(context)) if context.startswith(answer, i)]
+    return {
+        "id": "q-1",
+        "context": context,
+        "question": asked,
+        "answers": [answer] * len(starts),
+        "answer_starts": starts,
+        **more,
+    }
+
+
+def answer_of(feature, context):
+    first, last = int(feature["start_positions"]), int(feature["end_positions"])
+    if (first, last) == (0, 0):
+        return None
+    return context[feature["offset_mapping"][first][0] : feature["offset_mapping"][last][1]]
+
+
+def test_a_short_passage_gives_one_feature(tokenizer):
+    context = "王明 在北京。"
+    (feature,) = convert_qa_examples([question(context)], tokenizer)
+    words = tokenizer.convert_ids_to_tokens(feature["input_ids"])
+    assert words == ["[CLS]", *"王明在哪里？", "[SEP]", *"王明在北京。", "[SEP]"]
+    assert feature["token_type_ids"] == [0] * 8 + [1] * 7
+    assert feature["offset_mapping"] == [None] * 8 + [
+        (0, 1), (1, 2), (3, 4), (4, 5), (5, 6), (6, 7), None
+    ]  # fmt: skip
+    assert feature["example"] == 0
+    assert answer_of(feature, context) == "北京"
+
+
+@pytest.mark.parametrize("stride", [1, 3, 7, 11, 500])
+def test_windows_cover_the_passage_and_map_back(tokenizer, stride):
+    rng = random.Random(stride)
+    for count in (1, 10, 11, 12, 13, 22, 23, 60):
+        context = "".join(rng.choices("王明在上海北京 ☃Ａ", k=count)) + "北京"
+        example = question(context)
+        features = convert_qa_examples(
+            [question("好"), example], tokenizer, 20, stride, 6, is_test=False
+        )[1:]
+        seen = set()
+        for feature in features:
+            assert feature["example"] == 1
+            length = len(feature["input_ids"])
+            assert length <= 20
+            assert len(feature["token_type_ids"]) == len(feature["offset_mapping"]) == length
+            inside = [pair for pair in feature["offset_mapping"] if pair]
+            seen.update(inside)
+            whole = [
+                start
+                for start in example["answer_starts"]
+                if {(start, start + 1), (start + 1, start + 2)} <= set(inside)
+            ]
+            found = answer_of(feature, context)
+            assert found == ("北京" if whole else None)
+            if whole:  # the first of the accepted ones
+                position = int(feature["start_positions"])
+                assert feature["offset_mapping"][position][0] == whole[0]
+        tokens, offsets = tokenize_with_offsets(context, tokenizer)
+        assert seen == set(offsets)
+        if len(tokens) > 11:
+            step = min(stride, 11)
+            assert len(features) == 1 + -(-(len(tokens) - 11) // step)
+
+
+def test_windows_are_those_of_the_tokenizers_stride(tokenizer):
+    """What is taught about stride: the same ids as PaddleNLP's own call on usual text."""
+    example = question("王明在北京，" * 12)
+    ours = convert_qa_examples([example], tokenizer, 32, 9, 16)
+    upstream = tokenizer(
+        [example["question"]], [example["context"]], max_length=32, stride=9,
+        return_offsets_mapping=True,
+    )  # fmt: skip
+    assert len(ours) > 3
+    assert [feature["input_ids"] for feature in ours] == upstream["input_ids"]
+    assert [feature["token_type_ids"] for feature in ours] == upstream["token_type_ids"]
+    for feature, mapping in zip(ours, upstream["offset_mapping"], strict=True):
+        places = [i for i, pair in enumerate(feature["offset_mapping"]) if pair]
+        assert [feature["offset_mapping"][i] for i in places] == [tuple(mapping[i]) for i in places]
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "expected"),
+    [
+        ("他买了iPhone手机", "Phone", "Phone"),
+        ("他 在\u3000北 京 住", "北 京", "北 京"),
+        ("在 北京 住", " 北京 ", "北京"),  # white space has no token
+        ("在ＡＢＣ住", "ＡＢＣ", "ＡＢＣ"),
+        ("在ＡＢＣ住", "Ｂ", "ＡＢＣ"),  # [UNK] as a whole: the smallest span that holds it
+        ("在cafe\u0301住", "cafe\u0301", "cafe"),  # the accent alone is of no token
+        ("😀在😀👍住", "😀👍", "😀👍"),
+        ("在\n住", "\n", None),
+    ],
+)
+def test_answers_among_unusual_characters(tokenizer, context, answer, expected):
+    (feature,) = convert_qa_examples([question(context, answer)], tokenizer)
+    assert answer_of(feature, context) == expected
+
+
+def test_without_an_answer_both_positions_are_cls(tokenizer):
+    row = question("王明在北京", answers=[], answer_starts=[])
+    (feature,) = convert_qa_examples([row], tokenizer)
+    assert feature["start_positions"] == feature["end_positions"] == 0
+    (feature,) = convert_qa_examples([question("")], tokenizer)
+    assert len(feature["input_ids"]) == 9
+    bare = {"context": "王明在北京", "question": "谁？"}
+    (feature,) = convert_qa_examples([bare], tokenizer, is_test=True)
+    assert "start_positions" not in feature
+
+
+def test_a_long_question_is_cut_and_the_passage_is_not(tokenizer):
+    """PaddleNLP's own call never returns here: its window has a negative length."""
+    row = question("王明在北京，" * 20, asked="谁" * 100)
+    features = convert_qa_examples([row], tokenizer, 40, 10, 12)
+    who = ids(tokenizer, "谁")
+    assert all(feature["input_ids"].count(who) == 12 for feature in features)
+    assert features[-1]["offset_mapping"][-2] == (119, 120)
+
+
+def test_questions_are_batched_and_mapped(tokenizer):
+    data = MapDataset([question("王明在北京"), question("王明在北京，" * 9)])
+    features = data.map(lambda rows: convert_qa_examples(rows, tokenizer, 32, 8, 16), batched=True)
+    assert len(features) > 3
+    assert [row["example"] for row in features] == [0] + [1] * (len(features) - 1)
+    batch = qa_batchify_fn(tokenizer)([features[0], features[1], features[2]])
+    assert [part.shape for part in batch] == [(3, 32), (3, 32), (3,), (3,)]
+    assert all(part.dtype == np.int64 for part in batch)
+    assert (batch[0][0, len(features[0]["input_ids"]) :] == tokenizer.pad_token_id).all()
+    assert len(qa_batchify_fn(tokenizer, is_test=True)([features[0], features[1]])) == 2
+
+
+def test_bad_arguments_and_answers_are_refused(tokenizer):
+    row = question("王明在北京")
+    for arguments, message in (
+        ({"max_seq_length": 67}, "max_seq_length: is 67; expected a whole number of at least 68"),
+        ({"doc_stride": 0}, "doc_stride: is 0"),
+        ({"max_question_length": 0}, "max_question_length: is 0"),
+        ({"max_seq_length": 192.0}, "max_seq_length: is 192.0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            convert_qa_examples([row], tokenizer, **arguments)
+    for start in (2, -2, 99):
+        with pytest.raises(
+            InputError, match=f"example q-1: the answer '北京' does not stand at {start}"
+        ):
+            convert_qa_examples([{**row, "answer_starts": [start]}], tokenizer)
