@@ -9,6 +9,7 @@ import random
 import course_lib  # noqa: F401 - before paddle
 from course_lib.data import (
     LengthGroupedBatchSampler,
+    TokenBudgetBatchSampler,
     batchify_fn,
     convert_example,
     create_dataloader,
@@ -301,3 +302,125 @@ def test_loader_refuses_what_it_cannot_load(tokenizer):
         create_dataloader(reviews(4), tokenizer, seed=-1)
     with pytest.raises(ValueError, match="empty"):
         create_dataloader(MapDataset([]), tokenizer)
+
+
+# --- several replicas, and a budget of tokens -------------------------------------------------
+
+
+def random_lengths(seed, longest=60):
+    rng = np.random.RandomState(seed)
+    return np.minimum(rng.lognormal(2.5, 1, rng.randint(20, 400)).astype(int) + 1, longest)
+
+
+def replicas(kind, lengths, size, count, **options):
+    return [kind(lengths, size, num_replicas=count, rank=rank, **options) for rank in range(count)]
+
+
+KINDS = [(LengthGroupedBatchSampler, 8), (TokenBudgetBatchSampler, 130)]
+
+
+@pytest.mark.parametrize(("kind", "size"), KINDS)
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_replicas_share_an_epoch(kind, size, count, shuffle, seed):
+    lengths = random_lengths(seed)
+    samplers = replicas(kind, lengths, size, count, shuffle=shuffle, seed=seed, pool_batches=3)
+    for epoch in range(3):
+        shares = [sampler.batches(epoch) for sampler in samplers]
+        assert sorted(flat(flat(shares))) == list(range(len(lengths)))
+        assert {len(share) for share in shares} == {samplers[0].count(epoch)}
+        steps = list(zip(*shares, strict=True))
+        for step, together in zip(steps, samplers[0].global_batches(epoch), strict=True):
+            rows = [len(part) for part in step]
+            assert min(rows) >= 1 and max(rows) - min(rows) <= 1
+            assert sorted(flat(step)) == sorted(together)
+            if kind is TokenBudgetBatchSampler:
+                assert all(len(part) * max(lengths[part]) <= size for part in step)
+            else:
+                assert max(rows) <= size + 1
+
+
+@pytest.mark.parametrize(("kind", "size"), [(LengthGroupedBatchSampler, 32), KINDS[1]])
+def test_replicas_have_about_the_same_to_do(kind, size):
+    lengths = np.random.RandomState(0).randint(1, 120, 3000)
+    shares = [sampler.batches() for sampler in replicas(kind, lengths, size, 4)]
+    widths = np.array([[max(lengths[part]) for part in step] for step in zip(*shares, strict=True)])
+    assert np.ptp(widths, axis=1).mean() < 0.05 * widths.mean()
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("examples", [48, 100, 241, 335])
+def test_replicas_read_what_one_process_reads(count, drop_last, examples):
+    lengths = np.random.RandomState(examples).randint(1, 90, examples)
+    options = {"pool_batches": 3, "drop_last": drop_last}
+    one = LengthGroupedBatchSampler(lengths, 4 * count, **options)
+    samplers = replicas(LengthGroupedBatchSampler, lengths, 4, count, **options)
+    for epoch in range(2):
+        together = samplers[0].global_batches(epoch)
+        if 0 < examples % (4 * count) < count and not drop_last:
+            assert len(together) == one.count(epoch) - 1  # too few rows for a step of their own
+            assert sorted(map(len, together))[-1] == 4 * count + examples % (4 * count)
+        else:
+            assert together == one.batches(epoch)
+
+
+@pytest.mark.parametrize(("kind", "size"), KINDS)
+def test_replicas_resume_in_the_middle(kind, size):
+    lengths = random_lengths(11)
+    for sampler in replicas(kind, lengths, size, 2):
+        whole = sampler.batches(4)
+        assert sampler.batches(5) != whole
+        for start in (0, 1, len(whole) - 1, len(whole)):
+            sampler.set_epoch(4, start_batch=start)
+            assert len(sampler) == len(whole) and list(sampler) == whole[start:]
+        assert sampler.epoch == 5 and list(sampler) == sampler.batches(5)
+
+
+def test_a_budget_wastes_less_than_plain_batches_and_changes_partners():
+    lengths = np.minimum(np.random.RandomState(0).lognormal(3.8, 0.9, 6400).astype(int) + 3, 256)
+    sampler = TokenBudgetBatchSampler(lengths, 32 * int(lengths.mean()))
+    assert padding(lengths, sampler.batches()) < 1.1
+    plain = LengthGroupedBatchSampler(np.zeros(6400, int), 32)
+    assert padding(lengths, plain.batches()) > 2
+    one, other = pairs(sampler.batches(0)), pairs(sampler.batches(1))
+    assert len(one & other) / len(one) < 0.3
+    areas = [len(b) * max(lengths[b]) / sampler.max_tokens for b in sampler.batches()]
+    assert max(areas) <= 1 and np.mean(areas) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TokenBudgetBatchSampler([3, 9], 8), "max_tokens: is 8, but example 1 alone has 9"),
+        (lambda: TokenBudgetBatchSampler([3, 0], 8), "lengths: example 1 has no token"),
+        (lambda: TokenBudgetBatchSampler([8] * 3, 8, num_replicas=2), "max_tokens: is 8, too few"),
+        (lambda: TokenBudgetBatchSampler([8], 8, num_replicas=2), "lengths: has 1 for 2 replicas"),
+        (lambda: LengthGroupedBatchSampler([8], 8, num_replicas=2), "lengths: has 1 for 2"),
+        (lambda: TokenBudgetBatchSampler([8], 0), "max_tokens is 0; expected"),
+        (lambda: TokenBudgetBatchSampler([8], "9"), "max_tokens is '9'; expected"),
+        (lambda: TokenBudgetBatchSampler([8], 8, rank=1), "rank is 1; expected"),
+        (lambda: LengthGroupedBatchSampler([8], 8, num_replicas=0), "num_replicas is 0"),
+        (lambda: LengthGroupedBatchSampler([8, 9], 8, num_replicas=2, rank=-1), "rank is -1"),
+        (lambda: LengthGroupedBatchSampler([1.5, 2], 8), "lengths: holds something else"),
+        (lambda: LengthGroupedBatchSampler([-1, 2], 8), "lengths: holds something else"),
+        (lambda: LengthGroupedBatchSampler(["a"], 8), "lengths: holds something else"),
+    ],
+)
+def test_what_cannot_be_dealt_out_is_refused(call, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call()
+
+
+def test_loader_with_a_budget(tokenizer):
+    dataset = reviews(100)
+    loader = create_dataloader(dataset, tokenizer, batching="tokens", max_tokens=200)
+    batches = list(loader)
+    assert sum(batch[0].shape[0] for batch in batches) == 100
+    assert all(batch[0].shape[0] * batch[0].shape[1] <= 200 for batch in batches)
+    for options in ({"batching": "tokens"}, {"max_tokens": 5}):
+        with pytest.raises(InputError, match=r"^max_tokens: is .* with batching"):
+            create_dataloader(dataset, tokenizer, **options)
+    with pytest.raises(ValueError, match="batching is 'best'; expected one of"):
+        create_dataloader(dataset, tokenizer, batching="best")
