@@ -64,6 +64,19 @@ def test_the_longer_sentence_of_a_pair_is_cut(tokenizer, lengths):
     }[lengths]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:Be aware, overflowing")
+@pytest.mark.parametrize("length", [5, 6, 9, 20, 60])
+def test_pairs_are_cut_as_the_tokenizer_cuts_them(tokenizer, length):
+    texts = [row["text"] for row in load_reviews("dev", max_examples=40)]
+    for one, two in zip(texts[::2], texts[1::2], strict=True):
+        example = {"sentence1": one[:30], "sentence2": two}
+        upstream = tokenizer(
+            one[:30], two, max_length=length, truncation=True, return_token_type_ids=True
+        )
+        ours = convert_pair_example(example, tokenizer, length, is_test=True)
+        assert ours == (upstream["input_ids"], upstream["token_type_ids"])
+
+
 def test_pairs_are_batched_by_the_functions_of_single_texts(tokenizer):
     rows = [
         {"sentence1": "好", "sentence2": "坏", "label": 0},
@@ -301,7 +314,7 @@ def test_windows_are_those_of_the_tokenizers_stride(tokenizer):
     example = question("王明在北京，" * 12)
     ours = convert_qa_examples([example], tokenizer, 32, 9, 16)
     upstream = tokenizer(
-        [example["question"]], [example["context"]], max_length=32, stride=9,
+        [example["question"]], [example["context"]], max_length=32, stride=9, truncation=True,
         return_offsets_mapping=True,
     )  # fmt: skip
     assert len(ours) > 3

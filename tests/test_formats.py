@@ -7,6 +7,7 @@ import random
 
 import course_lib  # noqa: F401 - before paddle
 from course_lib.data import materialize
+from course_lib.data.cloze import load_cloze
 from course_lib.data.formats import (
     MSRA_LABELS,
     OFFICIAL_SPLITS,
@@ -17,6 +18,7 @@ from course_lib.data.formats import (
     write_msra_ner,
     write_squad,
 )
+from course_lib.data.pairs import load_pairs
 from course_lib.data.people_daily import LABELS, load_people_daily
 from course_lib.data.reviews import load_reviews
 from course_lib.runtime import InputError
@@ -449,3 +451,25 @@ def test_unknown_names_and_splits_are_refused(tmp_path):
     with pytest.raises(InputError, match="splits: has 'trial'; expected one of train, dev, test"):
         materialize("cmrc2018", tmp_path, ["trial"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_all_pairs_come_back(tmp_path):
+    for split, path in materialize("lcqmc", tmp_path).items():
+        expected = load_pairs(split)
+        dataset = load_dataset("lcqmc", data_files=str(path), splits=split)
+        assert rows(dataset, "query", "title", "label") == rows(
+            expected, "sentence1", "sentence2", "label"
+        )
+
+
+@reading
+def test_cloze_questions_come_back_with_their_offsets(tmp_path, kind):
+    for split, path in materialize(kind, tmp_path, ["dev", "test"], 150).items():
+        expected = load_cloze(split, max_examples=150)
+        dataset = load_dataset(kind, data_files=str(path), splits=OFFICIAL_SPLITS[kind][split])
+        keys = ("id", "context", "question", "answers", "answer_starts")
+        assert rows(dataset, *keys) == rows(expected, *keys)
+        for example in dataset:
+            assert example["answers"]
+            for answer, start in zip(example["answers"], example["answer_starts"], strict=True):
+                assert example["context"].startswith(answer, start)
