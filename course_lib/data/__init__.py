@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOME = {
+    "load_cloze": "cloze",
+    "load_cloze_gold": "cloze",
     "convert_pair_example": "features",
     "convert_tokens_example": "features",
     "convert_qa_examples": "features",

@@ -30,7 +30,6 @@ from course_lib.data.people_daily import (
     parse,
     read_lines,
     split_lines,
-    text,
 )
 from course_lib.data.readers import decode, read_bytes
 from course_lib.data.reviews.audit import wilson
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 GAP = "【？】"  # three characters, all in the vocabularies of ERNIE and of data/backbone
 HINTS = {"PER": "填人名：", "LOC": "填地名：", "ORG": "填机构名："}
-SENTENCE = (18, 100)  # characters
+SENTENCE = (15, 120)  # characters
 CONTEXT = (200, 600)  # characters: lines are added on both sides up to a length drawn from these
 LONGEST = 800  # characters of a context
 CANDIDATES = 3  # distinct entities of the answer's type in the context, at least
@@ -50,8 +49,9 @@ COPY = 0.3  # share of the sentence's 5-grams that the context may hold
 NEAR = 40  # characters around the answer, within which the sentence's
 SHARED = 2  # words of two characters and more are found again, so many at least
 GUESSES = 3  # so many of the baselines, at most, find the answer
-EACH = 3  # questions from one line, at most
+EACH = 4  # questions from one line, at most
 THINNED = 0.65  # share that is kept of those that the shared words give away
+KINDS = ("generated", "by hand")
 MOST = {"train": 30, "dev": 8, "test": 8}  # questions with the same answer
 
 _SENTENCE = re.compile(r"[^。！？]+(?:[。！？]+[”』）]?|$)")
@@ -133,8 +133,11 @@ def load_cloze_gold(path: Path | None = None) -> MapDataset:
     """
     from paddlenlp.datasets import MapDataset
 
-    path = path or runtime.data_dir() / "cloze" / "gold.jsonl"
-    return MapDataset([row for row, _ in _read_gold(path)])
+    return MapDataset([row for row, _ in _read_gold(path or _gold_path())])
+
+
+def _gold_path() -> Path:
+    return runtime.data_dir() / "cloze" / "gold.jsonl"
 
 
 # --- generated questions ----------------------------------------------------------------------
@@ -179,6 +182,16 @@ def candidates(split: str) -> Iterator[Cloze]:
                 yield item
 
 
+@cache
+def _words(line: int) -> list[tuple[str, str | None]]:
+    return parse(read_lines()[line - 1])
+
+
+@cache
+def _text(line: int) -> str:
+    return "".join(word for word, _ in _words(line))
+
+
 def _drawn(name: str) -> float:
     """A random number of its own for each name, so that no question hangs on another."""
     return random.Random(name).random()
@@ -186,7 +199,7 @@ def _drawn(name: str) -> float:
 
 def _gaps(line: int) -> Iterator[tuple[int, int, Mention]]:
     """Sentences of a line (first character, end) with an entity that could be asked for."""
-    whole = text(line)
+    whole = _text(line)
     mentions = _mentions(line)
     for match in _SENTENCE.finditer(whole):
         first, last = match.span()
@@ -197,14 +210,17 @@ def _gaps(line: int) -> Iterator[tuple[int, int, Mention]]:
             continue
         for mention in mentions:
             within = first <= mention.start and mention.start + len(mention.name) <= last
-            if within and sentence.count(mention.name) == 1 and len(mention.name) > 1:
+            end = mention.start + len(mention.name)
+            # One name of a list (A、B和C) could be any other of them.
+            listed = "、" in (whole[mention.start - 1 : mention.start], whole[end : end + 1])
+            if within and not listed and sentence.count(mention.name) == 1:
                 yield first, last, mention
 
 
 def _cloze(
     line: int, first: int, last: int, asked: Mention, size: int, inside: set[int]
 ) -> Cloze | None:
-    whole = text(line)
+    whole = _text(line)
     sentence = whole[first:last]
     around = _around(line, size - len(whole), inside)
     pieces: list[tuple[str, list[Mention]]] = []
@@ -212,7 +228,7 @@ def _cloze(
     for other in around:
         mentions = _mentions(other)
         if other != line:
-            pieces.append((text(other), mentions))
+            pieces.append((_text(other), mentions))
             continue
         gone = last - first
         cut = sum(len(piece) + 1 for piece, _ in pieces) + first
@@ -229,7 +245,7 @@ def _cloze(
     if len(context) > LONGEST or alike or asked.name not in names or len(names) < CANDIDATES:
         return None
     starts = _places(context, asked.name)
-    words = {w for w, _ in parse(read_lines()[line - 1]) if len(w) > 1 and w in sentence}
+    words = {w for w, _ in _words(line) if len(w) > 1 and w in sentence}
     near = [context[max(start - NEAR, 0) : start + len(asked.name) + NEAR] for start in starts]
     if sum(any(word in part for part in near) for word in words - {asked.name}) < SHARED:
         return None
@@ -262,7 +278,7 @@ def _around(line: int, missing: int, inside: set[int]) -> list[int]:
             other = (found[0] if step < 0 else found[-1]) + step
             if other in inside and (other - 1) // BLOCK == block:
                 found = [other, *found] if step < 0 else [*found, other]
-                missing -= len(text(other))
+                missing -= len(_text(other))
             else:
                 open_ends.remove(step)
         step = -step
@@ -275,7 +291,7 @@ def _mentions(line: int) -> tuple[Mention, ...]:
     found = []
     start = depth = 0
     before = ""
-    for word, kind in parse(read_lines()[line - 1]):
+    for word, kind in _words(line):
         depth += word.count("（") - word.count("）")
         if kind and depth <= 0 and before not in _BYLINE and word != "新华社" and len(word) > 1:
             found.append(Mention(start, word, kind))
@@ -300,7 +316,7 @@ def _places(context: str, name: str) -> list[int]:
     while start >= 0:
         end = start + len(name)
         before, after = context[max(start - 1, 0) : start], context[end : end + 1]
-        cut = name[0].isdigit() and before.isdigit() or name[-1].isdigit() and after.isdigit()
+        cut = (name[0].isdigit() and before.isdigit()) or (name[-1].isdigit() and after.isdigit())
         if not cut:
             found.append(start)
         start = context.find(name, start + 1)
@@ -349,15 +365,19 @@ def _gold_record(raw: str, path: Path, number: int) -> dict:
 
 def _gold_example(record: dict, path: Path, number: int) -> tuple[dict, list[Mention]]:
     first, last = record["lines"]
-    asked = set(range(first, last + 1))
-    if not asked or not any(asked <= set(lines) for lines in split_lines().values()):
+    asked = set(range(first, min(last, first + BLOCK) + 1))
+    if (
+        not asked
+        or last not in asked
+        or not any(asked <= set(lines) for lines in split_lines().values())
+    ):
         raise InputError(
             path, f"lines {first} to {last} are not within one split", "such lines", number
         )
     pieces = []
     for line in sorted(asked):
-        numbers = [Mention(m.start(), m[0], "NUM") for m in _NUMBER.finditer(text(line))]
-        pieces.append((text(line), sorted([*_mentions(line), *numbers])))
+        numbers = [Mention(m.start(), m[0], "NUM") for m in _NUMBER.finditer(_text(line))]
+        pieces.append((_text(line), sorted([*_mentions(line), *numbers])))
     context, mentions = _join(pieces)
     answer = record["answer"]
     starts = _places(context, answer)
@@ -433,3 +453,131 @@ def guesses(item: Cloze) -> dict[str, bool]:
         name: guess(row["context"], row["question"], mentions, cut).name in row["answers"]
         for name, guess in BASELINES.items()
     }
+
+
+def gold_guesses(path: Path | None = None) -> dict[str, float]:
+    """The share of the questions by hand that each baseline answers, choosing among entities and
+    numbers of the passage; there is no cut."""
+    gold = _read_gold(path or _gold_path())
+    found = {}
+    for name, guess in BASELINES.items():
+        if guess is not _nearest_to_cut:
+            right = 0
+            for row, mentions in gold:
+                left = [m for m in mentions if m.name not in row["question"]]
+                right += guess(row["context"], row["question"], left, 0).name in row["answers"]
+            found[name] = right / len(gold)
+    return found
+
+
+# --- audit and figures ------------------------------------------------------------------------
+
+
+def read_audit(path: Path | None = None) -> list[dict[str, str]]:
+    """The rows of data/cloze/audit.csv: id, what the reader answered, and whether sure of it."""
+    path = path or runtime.data_dir() / "cloze" / "audit.csv"
+    with open(path, encoding="utf-8", newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def audit_figures() -> dict[str, dict[str, int]]:
+    """How often the reader's answer is an accepted one, and how often he was sure, by kind.
+
+    Rows whose question is no longer generated are left out.
+    """
+    generated_rows = [item.row for split in SPLITS for item in generated(split)]
+    rows = {row["id"]: row for row in [*generated_rows, *load_cloze_gold()]}
+    found = {kind: dict.fromkeys(("read", "agree", "sure", "sure and agree"), 0) for kind in KINDS}
+    for judged in read_audit():
+        if judged["id"] in rows:
+            counts = found["by hand" if judged["id"].startswith("gold") else "generated"]
+            agree = judged["answer"] in rows[judged["id"]]["answers"]
+            sure = judged["sure"] == "yes"
+            counts["read"] += 1
+            counts["agree"] += agree
+            counts["sure"] += sure
+            counts["sure and agree"] += agree and sure
+    return found
+
+
+def report() -> str:
+    """All tables as Markdown, as they stand in data/README.md."""
+    return "\n\n".join((_sizes(), _baselines(), _judged())) + "\n"
+
+
+def _sizes() -> str:
+    rows = []
+    named: list[tuple[str, list[dict]]] = [
+        (split, [item.row for item in generated(split)]) for split in SPLITS
+    ]
+    gold = list(load_cloze_gold())
+    named += [
+        (f"by hand, {s}", [r for r in gold if r["id"].startswith(f"gold-{s}")])
+        for s in ("dev", "test")
+    ]
+    for name, questions in named:
+        types = Counter(row.get("type") for row in questions)
+        lengths = sorted(len(row["context"]) for row in questions)
+        shares = [sum(n > limit for n in lengths) / len(lengths) for limit in (128, 192, 384)]
+        by_type = [types[kind] or "-" for kind in HINTS]
+        rows.append(
+            [name, len(questions), *by_type, round(statistics.mean(lengths))]
+            + [f"{share:.0%}" for share in shares]
+        )
+    header = ["questions", "number", *HINTS, "mean characters", "over 128", "over 192", "over 384"]
+    return _table(header, rows)
+
+
+def _baselines() -> str:
+    rows = []
+    for split in SPLITS:
+        items = generated(split)
+        right = [guesses(item) for item in items]
+        rows.append([split] + [f"{sum(g[n] for g in right) / len(items):.1%}" for n in BASELINES])
+    by_hand = gold_guesses()
+    shares = [f"{by_hand[name]:.1%}" if name in by_hand else "-" for name in BASELINES]
+    return _table(["exact match", *BASELINES], [*rows, ["by hand", *shares]])
+
+
+def _judged() -> str:
+    rows = []
+    for kind, counts in audit_figures().items():
+        low, high = wilson(counts["agree"], counts["read"])
+        agree = f"{counts['agree']} ({counts['agree'] / counts['read']:.1%})"
+        rows.append(
+            [
+                kind,
+                counts["read"],
+                agree,
+                f"{low:.1%} to {high:.1%}",
+                counts["sure"],
+                counts["sure and agree"],
+            ]
+        )
+    header = ["questions", "read", "same answer", "95% interval (Wilson)", "sure", "of these same"]
+    return _table(header, rows)
+
+
+def _table(header: list[str], rows: list[list]) -> str:
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join(
+        "| " + " | ".join(f"{c:,}" if isinstance(c, int) else str(c) for c in line) + " |"
+        for line in lines
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the figures; the exit status is 2 when an input is not as expected."""
+    parser = argparse.ArgumentParser(prog="python -m course_lib.data.cloze")
+    parser.add_argument("command", choices=("stats",))
+    parser.parse_args(arguments)
+    try:
+        print(report(), end="")
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
