@@ -9,9 +9,15 @@ import re
 import course_lib  # noqa: F401
 from course_lib import runtime
 from course_lib.data import people_daily
-from course_lib.data.people_daily import LABELS, example, load_people_daily, parse, split_lines
-
-from course_lib.data.people_daily import audit, stats
+from course_lib.data.people_daily import (
+    LABELS,
+    audit,
+    example,
+    load_people_daily,
+    parse,
+    split_lines,
+    stats,
+)
 from course_lib.data.people_daily.__main__ import main
 
 import pytest

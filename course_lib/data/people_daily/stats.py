@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 from course_lib.data.people_daily.audit import VERDICTS, figures, read_audit
 from course_lib.data.people_daily.corpus import SPLITS, TYPES, load_people_daily
@@ -26,6 +27,7 @@ def audit_report() -> str:
     return _table(header, table)
 
 
+@cache
 def baseline(split: str = "dev") -> dict[str, tuple[int, int, int]]:
     """The dictionary of training names on a split: right, found and true spans.
 
