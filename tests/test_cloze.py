@@ -87,7 +87,7 @@ def test_the_question_is_a_sentence_of_its_line_and_the_context_does_not_hold_it
 def test_contexts_are_lines_of_the_same_split_and_block(questions):
     for name, dataset in questions.items():
         inside = set(split_lines()[name])
-        for row in dataset.data[:300]:
+        for row in dataset.data[:100]:
             line, _, _ = place(row)
             first = (line - 1) // BLOCK * BLOCK + 1
             near = range(max(first, line - 60), min(first + BLOCK, line + 60))
@@ -130,6 +130,24 @@ def test_without_the_filters_the_baselines_would_be_strong():
     assert len(left_out) > 50
     right = [cloze.guesses(item)["most shared words"] for item in left_out]
     assert sum(right) / len(right) > 0.6
+
+
+def test_few_sentences_of_dev_and_test_nearly_stand_in_another_split(questions):
+    owners = {}
+    for name, lines in split_lines().items():
+        grams = owners[name] = set()
+        for line in lines:
+            whole = text(line)
+            grams.update(whole[i : i + 8] for i in range(len(whole) - 7))
+    for name in ("dev", "test"):
+        near = 0
+        for row in questions[name]:
+            sentence = row["question"].removeprefix(cloze.HINTS[row["type"]])
+            sentence = sentence.replace(cloze.GAP, row["answers"][0])
+            grams = {sentence[i : i + 8] for i in range(len(sentence) - 7)}
+            others = [owned for split, owned in owners.items() if split != name]
+            near += any(len(grams & owned) >= 0.6 * len(grams) for owned in others)
+        assert near <= 0.03 * len(questions[name])
 
 
 def test_no_answer_is_asked_for_too_often(questions):
