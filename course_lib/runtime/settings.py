@@ -47,7 +47,7 @@ class Profile:
 
 PROFILES = {
     "cpu": Profile(
-        "cpu", 1200, 400, 600, 2, 32, 96, None, "Made for two CPU cores: minutes, on real data."
+        "cpu", 1200, 400, 600, 2, 16, 128, None, "Made for two CPU cores: minutes, on real data."
     ),
     "gpu": Profile(
         "gpu", None, None, None, 3, 32, 256, None, "Made for one GPU: the whole data set."

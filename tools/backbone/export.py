@@ -30,11 +30,12 @@ def main() -> None:
     save_file(weights, options.output / "model.safetensors", metadata={"format": "pt"})
     shape = model.shape.asdict()
     del shape["dropout"]
+    # Dropout 0: fine-tuning for minutes learns more without (the table in the model card).
     config = {
         "model_type": "bert",
         "hidden_act": "gelu",
-        "hidden_dropout_prob": 0.1,
-        "attention_probs_dropout_prob": 0.1,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
         "initializer_range": 0.02,
         "pad_token_id": 0,
         **shape,
