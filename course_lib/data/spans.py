@@ -38,16 +38,24 @@ def training_names(dataset: Iterable[dict[str, Any]]) -> dict[str, int]:
         dataset: examples with one-character `tokens` and BIO `labels`.
     """
     kinds: dict[str, Counter[int]] = {}
+    lengths: dict[str, set[int]] = {}  # of the names that begin with a character
     texts = []
     for example in dataset:
         texts.append("".join(example["tokens"]))
         for start, end, kind in bio_spans(example["labels"]):
-            kinds.setdefault(texts[-1][start:end], Counter())[kind] += 1
-    joined = "\n".join(texts)
+            name = texts[-1][start:end]
+            kinds.setdefault(name, Counter())[kind] += 1
+            lengths.setdefault(name[0], set()).add(len(name))
+    places: Counter[str] = Counter()
+    for text in texts:
+        for start, character in enumerate(text):
+            for length in lengths.get(character, ()):
+                if start + length <= len(text):
+                    places[text[start : start + length]] += 1
     return {
         name: counts.most_common(1)[0][0]
         for name, counts in kinds.items()
-        if 2 * counts.total() >= joined.count(name)
+        if 2 * counts.total() >= places[name]
     }
 
 
