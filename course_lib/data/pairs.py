@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from course_lib import runtime
 from course_lib.data.readers import decode, read_bytes
-from course_lib.data.reviews.audit import wilson
+from course_lib.data.reporting import markdown_table, wilson
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -279,11 +279,6 @@ def report() -> str:
     return "\n\n".join((_splits(), _kinds(), _baselines(), _audit())) + "\n"
 
 
-def _table(header: list[str], rows: list[list[object]]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
-
-
 def _splits() -> str:
     rows: list[list[object]] = []
     dealt = split_rows()
@@ -296,7 +291,7 @@ def _splits() -> str:
         counts = [len(part), groups, labels["different"], labels["same"], len(sentences)]
         rows.append([name, *counts, lengths[len(lengths) // 2], lengths[-1]])
     header = ["split", "pairs", "groups", "different", "same", "distinct sentences"]
-    return _table([*header, "median characters", "longest"], rows)
+    return markdown_table([*header, "median characters", "longest"], rows)
 
 
 def _kinds() -> str:
@@ -308,13 +303,13 @@ def _kinds() -> str:
             overlaps = [overlap(r["sentence1"], r["sentence2"]) for part in parts for r in part]
             mean = f"{sum(overlaps) / len(overlaps):.2f}" if overlaps else "-"
             rows.append([kind, label, *map(len, parts), mean])
-    return _table(["kind", "label", *SPLITS, "mean overlap of characters"], rows)
+    return markdown_table(["kind", "label", *SPLITS, "mean overlap of characters"], rows)
 
 
 def _baselines() -> str:
     found = baselines()
     rows = [[name, f"{held_out:.1%}", f"{all_:.1%}"] for name, (held_out, all_) in found.items()]
-    return _table(["baseline", "accuracy on dev and test", "on all pairs"], rows)
+    return markdown_table(["baseline", "accuracy on dev and test", "on all pairs"], rows)
 
 
 def _audit() -> str:
@@ -325,7 +320,7 @@ def _audit() -> str:
         low, high = wilson(counts[verdict], total)
         share = f"{counts[verdict] / total:.1%}"
         rows.append([verdict, counts[verdict], share, f"{abs(low):.1%} to {high:.1%}"])
-    return _table(["verdict", "pairs", "share", "95% interval (Wilson)"], rows)
+    return markdown_table(["verdict", "pairs", "share", "95% interval (Wilson)"], rows)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from course_lib import runtime
 from course_lib.data.people_daily.corpus import LABELS, example, split_lines
 from course_lib.data.people_daily.organisations import HEADS
-from course_lib.data.reviews.audit import wilson
+from course_lib.data.reporting import wilson
 from course_lib.data.spans import bio_spans
 
 DRAWN = 200

@@ -7,6 +7,7 @@ from functools import cache
 
 from course_lib.data.people_daily.audit import VERDICTS, figures, read_audit
 from course_lib.data.people_daily.corpus import SPLITS, TYPES, load_people_daily
+from course_lib.data.reporting import markdown_table
 from course_lib.data.spans import bio_spans, look_up, training_names
 
 
@@ -24,7 +25,7 @@ def audit_report() -> str:
         share = f"{hits / total:.1%}"
         table.append([name, f"{hits} of {total}", share, f"{low:.1%} to {high:.1%}"])
     header = ["organisations", "count", "share", "95% interval (Wilson)"]
-    return _table(header, table)
+    return markdown_table(header, table)
 
 
 @cache
@@ -58,17 +59,9 @@ def _splits() -> str:
         kinds = Counter(kind for row in dataset for *_, kind in bio_spans(row["labels"]))
         characters = sum(len(row["tokens"]) for row in dataset)
         rows.append([split, len(dataset), characters, *(kinds[i] for i in range(len(TYPES)))])
-    return _table(["split", "sentences", "characters", *TYPES.values()], rows)
+    return markdown_table(["split", "sentences", "characters", *TYPES.values()], rows)
 
 
 def _baseline() -> str:
     rows = [[name, *row, f"{span_f1(row):.1%}"] for name, row in baseline().items()]
-    return _table(["names in dev", "right", "found", "true", "span F1"], rows)
-
-
-def _table(header: list[str], rows: list[list[object]]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join(
-        "| " + " | ".join(f"{c:,}" if isinstance(c, int) else str(c) for c in line) + " |"
-        for line in lines
-    )
+    return markdown_table(["names in dev", "right", "found", "true", "span F1"], rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import random
 from pathlib import Path
 
@@ -27,12 +26,3 @@ def read_audit(path: Path | None = None) -> list[dict[str, str]]:
     path = path or runtime.data_dir() / "reviews" / "audit.csv"
     with open(path, encoding="utf-8", newline="") as handle:
         return list(csv.DictReader(handle))
-
-
-def wilson(count: int, total: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95% Wilson score interval of a share."""
-    share = count / total
-    centre = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = z / (1 + z * z / total)
-    half *= math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    return centre - half, centre + half

@@ -7,7 +7,8 @@ import statistics
 from collections import Counter
 from itertools import pairwise
 
-from course_lib.data.reviews.audit import JUDGEMENTS, read_audit, wilson
+from course_lib.data.reporting import markdown_table, wilson
+from course_lib.data.reviews.audit import JUDGEMENTS, read_audit
 from course_lib.data.reviews.corpus import (
     FILES,
     MAIL,
@@ -53,14 +54,6 @@ def report() -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _table(header: list[str], rows: list[list[object]]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join(
-        "| " + " | ".join(f"{c:,}" if isinstance(c, int) else str(c) for c in line) + " |"
-        for line in lines
-    )
-
-
 def _removal() -> str:
     raw = [line for file in FILES for line in read_lines(file)]
     distinct = len(set(raw))
@@ -82,7 +75,7 @@ def _removal() -> str:
         ["- neighbour or near-duplicate of a text in another split", -across],
         ["= examples", final],
     ]
-    return _table(["step", "texts"], rows)
+    return markdown_table(["step", "texts"], rows)
 
 
 def _splits() -> str:
@@ -97,7 +90,7 @@ def _splits() -> str:
         rows.append([split, len(examples), *cells, mean, median, lengths[len(lengths) * 95 // 100]])
     header = ["split", "examples"]
     header += [f"{sign} {domain}" for sign in ("neg.", "pos.") for domain in WORDS]
-    return _table([*header, "mean characters", "median", "95%"], rows)
+    return markdown_table([*header, "mean characters", "median", "95%"], rows)
 
 
 def _masks() -> str:
@@ -106,7 +99,7 @@ def _masks() -> str:
     for split in SPLITS:
         texts = [str(example(f, line)["text"]) for f in FILES for line in frozen[split][f]]
         rows.append([split, *(sum(t.count(mask) for t in texts) for mask in MASKS)])
-    return _table(["masks", *MASKS], rows)
+    return markdown_table(["masks", *MASKS], rows)
 
 
 def _stretches() -> list[tuple[str, int, int, str]]:
@@ -127,7 +120,7 @@ def _borders() -> str:
         strays = sum(bool(hit) and domain not in hit for hit in hits)
         rows.append([f"{file} {first}-{last}", domain, *shares, strays])
     header = ["lines", "domain", *(f"{domain} words" for domain in WORDS)]
-    return _table([*header, "only words of others"], rows)
+    return markdown_table([*header, "only words of others"], rows)
 
 
 def _order() -> str:
@@ -150,7 +143,7 @@ def _order() -> str:
                 near += any(abs(a - b) <= GAP for a in places[one] for b in places[other])
         rows.append([f"{file} {first}-{last}", domain, pairs, f"{near / pairs:.0%}"])
     header = ["lines", "domain", "adjacent pairs also in the first stretch", f"within {GAP} there"]
-    return _table(header, rows)
+    return markdown_table(header, rows)
 
 
 def _audit() -> str:
@@ -161,4 +154,4 @@ def _audit() -> str:
         low, high = wilson(counts[judgement], total)
         share = counts[judgement] / total
         rows.append([judgement, counts[judgement], f"{share:.1%}", f"{low:.1%} to {high:.1%}"])
-    return _table(["judgement", "reviews", "share", "95% interval (Wilson)"], rows)
+    return markdown_table(["judgement", "reviews", "share", "95% interval (Wilson)"], rows)
