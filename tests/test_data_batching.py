@@ -106,7 +106,7 @@ def test_dict_and_tuple_batchify_agree(tokenizer, is_test):
 
 # --- the sampler ------------------------------------------------------------------------------
 
-SIZES = [(count, batch) for count in (1, 2, 31, 32, 33, 500, 3301) for batch in (1, 7, 32)]
+SIZES = [(count, batch) for count in (1, 31, 32, 33, 700) for batch in (1, 7, 32)]
 
 
 @pytest.mark.parametrize(("count", "batch_size"), SIZES)
@@ -222,29 +222,50 @@ def test_equal_lengths_give_a_plain_shuffle_or_the_order_of_the_data():
 def test_results_go_back_into_the_order_of_the_data(count):
     lengths = np.random.RandomState(count).randint(3, 50, count)
     sampler = LengthGroupedBatchSampler(lengths, 8, shuffle=False)
-    assert (np.diff(lengths[sampler.order]) <= 0).all()
-    assert sampler.restore(sampler.order) == list(range(count))
+    order = flat(sampler.batches())
+    assert (np.diff(lengths[order]) <= 0).all()
+    assert sampler.restore(order) == list(range(count))
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: LengthGroupedBatchSampler([], 8),
-        lambda: LengthGroupedBatchSampler([1], 0),
-        lambda: LengthGroupedBatchSampler([1], 8, pool_batches=0),
-        lambda: LengthGroupedBatchSampler([1], 8, seed=-1),
-        lambda: LengthGroupedBatchSampler([1], 8, seed=2**32),
-        lambda: LengthGroupedBatchSampler([1], 8, seed=1.5),
-        lambda: LengthGroupedBatchSampler([1], 8, seed=None),
-        lambda: LengthGroupedBatchSampler([1], 8).set_epoch(-1),
-        lambda: LengthGroupedBatchSampler([1], 8).set_epoch(0, start_batch=2),
-        lambda: LengthGroupedBatchSampler([1], 8).restore([1]),
-        lambda: LengthGroupedBatchSampler([1], 8, shuffle=False).restore([1, 2]),
-    ],
-)
-def test_wrong_arguments_are_told(call):
-    with pytest.raises(ValueError, match=r"expected|needs"):
-        call()
+def test_restore_refuses_what_it_cannot_put_back():
+    shuffled, short = (LengthGroupedBatchSampler([1, 2], 8, shuffle=s) for s in (True, False))
+    cut = LengthGroupedBatchSampler([1, 2, 3], 2, shuffle=False, drop_last=True)
+    half = LengthGroupedBatchSampler([1, 2], 1, shuffle=False, num_replicas=2)
+    for sampler, results in ((shuffled, [1, 2]), (short, [1]), (cut, [1, 2, 3]), (half, [1, 2])):
+        with pytest.raises(ValueError, match="restore needs one result for each example"):
+            sampler.restore(results)
+    assert short.restore("ab") == ["b", "a"]
+
+
+NO_WHOLE_NUMBERS = [True, 1.0, 1.5, "1", None, np.bool_(True), np.float64(1)]
+BOUNDS = {"batch_size": (0,), "max_tokens": (0,), "pool_batches": (0,), "num_replicas": (0, -1)}
+BOUNDS |= {"rank": (-1, 2, 3), "seed": (-1, 2**32), "epoch": (-1,), "start_batch": (-1, 4)}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_an_argument_out_of_bounds_is_named(name):
+    kind = TokenBudgetBatchSampler if name == "max_tokens" else LengthGroupedBatchSampler
+    size = "max_tokens" if name == "max_tokens" else "batch_size"
+
+    def call(value):
+        if name in ("epoch", "start_batch"):
+            sampler = kind([1] * 3, 1)
+            return sampler.set_epoch(**{"epoch": 0, name: value})
+        return kind([1, 1], **{size: 2, "num_replicas": 2, name: value})
+
+    for value in (*BOUNDS[name], *NO_WHOLE_NUMBERS):
+        with pytest.raises(InputError, match=rf"^{name}: is .*; expected a whole number "):
+            call(value)
+    call(1)
+    call(np.int32(1))
+
+
+def test_numpy_numbers_give_the_same_batches():
+    one = TokenBudgetBatchSampler([3, 5, 4, 4], 10, num_replicas=2, rank=1)
+    lengths = np.array([3, 5, 4, 4], "uint8")
+    numbers = map(np.int64, (10, 2, 1, 42))
+    options = dict(zip(("max_tokens", "num_replicas", "rank", "seed"), numbers, strict=True))
+    assert TokenBudgetBatchSampler(lengths, **options).batches() == one.batches()
 
 
 # --- the loader -------------------------------------------------------------------------------
@@ -322,7 +343,7 @@ KINDS = [(LengthGroupedBatchSampler, 8), (TokenBudgetBatchSampler, 130)]
 @pytest.mark.parametrize(("kind", "size"), KINDS)
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_replicas_share_an_epoch(kind, size, count, shuffle, seed):
     lengths = random_lengths(seed)
     samplers = replicas(kind, lengths, size, count, shuffle=shuffle, seed=seed, pool_batches=3)
@@ -398,18 +419,16 @@ def test_a_budget_wastes_less_than_plain_batches_and_changes_partners():
         (lambda: TokenBudgetBatchSampler([8] * 3, 8, num_replicas=2), "max_tokens: is 8, too few"),
         (lambda: TokenBudgetBatchSampler([8], 8, num_replicas=2), "lengths: has 1 for 2 replicas"),
         (lambda: LengthGroupedBatchSampler([8], 8, num_replicas=2), "lengths: has 1 for 2"),
-        (lambda: TokenBudgetBatchSampler([8], 0), "max_tokens is 0; expected"),
-        (lambda: TokenBudgetBatchSampler([8], "9"), "max_tokens is '9'; expected"),
-        (lambda: TokenBudgetBatchSampler([8], 8, rank=1), "rank is 1; expected"),
-        (lambda: LengthGroupedBatchSampler([8], 8, num_replicas=0), "num_replicas is 0"),
-        (lambda: LengthGroupedBatchSampler([8, 9], 8, num_replicas=2, rank=-1), "rank is -1"),
-        (lambda: LengthGroupedBatchSampler([1.5, 2], 8), "lengths: holds something else"),
-        (lambda: LengthGroupedBatchSampler([-1, 2], 8), "lengths: holds something else"),
-        (lambda: LengthGroupedBatchSampler(["a"], 8), "lengths: holds something else"),
+        (lambda: LengthGroupedBatchSampler([], 8), "lengths: is empty"),
+        (lambda: LengthGroupedBatchSampler([[8]], 8), r"lengths: has the shape \(1, 1\)"),
+        (lambda: LengthGroupedBatchSampler([1.5, 2], 8), "lengths: holds values of type float64"),
+        (lambda: LengthGroupedBatchSampler([True], 8), "lengths: holds values of type bool"),
+        (lambda: LengthGroupedBatchSampler(["a"], 8), "lengths: holds values of type <U1"),
+        (lambda: LengthGroupedBatchSampler([-1, 2], 8), "lengths: holds -1"),
     ],
 )
 def test_what_cannot_be_dealt_out_is_refused(call, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
+    with pytest.raises(InputError, match=f"^{message}"):
         call()
 
 

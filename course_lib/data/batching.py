@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -39,10 +41,7 @@ def convert_example(
     Raises:
         InputError: `max_seq_length` leaves no room for a token between [CLS] and [SEP].
     """
-    if not isinstance(max_seq_length, int) or max_seq_length < 3:
-        raise InputError(
-            "max_seq_length", f"is {max_seq_length!r}", "a whole number of at least 3 tokens"
-        )
+    max_seq_length = _whole("max_seq_length", max_seq_length, 3)
     encoded = tokenizer(
         example["text"], max_length=max_seq_length, truncation=True, return_token_type_ids=True
     )
@@ -99,40 +98,46 @@ class ResumableBatchSampler(BatchSampler):
     Args:
         lengths: tokens of each example.
         shuffle, seed: of the order; `RandomState([seed, epoch])` draws it.
+        pool_batches: how much is shuffled before it is sorted by length, see the samplers.
         num_replicas: processes that share the epoch.
         rank: this one, from 0.
+
+    Raises:
+        InputError: names the argument that is out of bounds.
     """
 
     def __init__(
-        self, lengths: Sequence[int], shuffle: bool, seed: int, num_replicas: int, rank: int
+        self,
+        lengths: Sequence[int],
+        shuffle: bool,
+        seed: int,
+        pool_batches: int,
+        num_replicas: int,
+        rank: int,
     ) -> None:
-        if len(lengths) == 0:
-            raise ValueError("lengths is empty; expected the length of at least one example")
-        if not isinstance(seed, int) or not 0 <= seed < 2**32:  # else every epoch would raise
-            raise InputError("seed", f"is {seed!r}", "a whole number from 0 to 2**32 - 1")
-        _require_whole("num_replicas", num_replicas, 1)
-        if not isinstance(rank, int) or not 0 <= rank < num_replicas:
-            raise ValueError(f"rank is {rank!r}; expected one of 0 to {num_replicas - 1}")
-        self.lengths = np.asarray(lengths)
-        whole = self.lengths.dtype.kind in "iu" and self.lengths.ndim == 1
-        if not whole or self.lengths.min() < 0:
-            raise InputError("lengths", "holds something else", "whole numbers of at least 0")
-        self.lengths = self.lengths.astype(np.int64)
-        self.shuffle, self.seed = shuffle, seed
-        self.num_replicas, self.rank = num_replicas, rank
+        self.seed = _whole("seed", seed, 0, 2**32 - 1)
+        self.pool_batches = _whole("pool_batches", pool_batches, 1)
+        self.num_replicas = _whole("num_replicas", num_replicas, 1)
+        self.rank = _whole("rank", rank, 0, self.num_replicas - 1)
+        self.lengths = _check_lengths(lengths, self.num_replicas)
+        self.shuffle = shuffle
         self.epoch = self.start_batch = 0
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         """Cut the indices, in random order when shuffling, into global batches."""
         raise NotImplementedError
 
+    def _pools(self, order: np.ndarray, rows: int) -> Iterator[np.ndarray]:
+        """`pool_batches` x `rows` indices at a time, or all without shuffling, longest first."""
+        size = self.pool_batches * rows if self.shuffle else len(self.lengths)
+        for start in range(0, len(order), size):
+            pool = order[start : start + size]
+            yield pool[np.argsort(-self.lengths[pool], kind="stable")]
+
     def set_epoch(self, epoch: int, start_batch: int = 0) -> None:
         """Let the next iteration give epoch `epoch` from its batch `start_batch` (0-based) on."""
-        if epoch < 0 or not 0 <= start_batch <= self.count(epoch):
-            raise ValueError(
-                f"epoch {epoch}, start_batch {start_batch}; expected an epoch of at least 0 and "
-                f"a batch of 0 to {self.count(max(epoch, 0))}"
-            )
+        epoch = _whole("epoch", epoch, 0)
+        start_batch = _whole("start_batch", start_batch, 0, self.count(epoch))
         self.epoch, self.start_batch = epoch, start_batch
 
     def global_batches(self, epoch: int | None = None) -> list[list[int]]:
@@ -149,20 +154,15 @@ class ResumableBatchSampler(BatchSampler):
         return [batch[self.rank :: self.num_replicas] for batch in self.global_batches(epoch)]
 
     def count(self, epoch: int) -> int:
-        """Batches in an epoch."""
+        """Batches in an epoch; it is drawn for that, so a loop asks once an epoch."""
         return len(self.global_batches(epoch))
-
-    @property
-    def order(self) -> list[int]:
-        """The indices of the coming epoch, one after the other, as its batches give them."""
-        return [index for batch in self.batches() for index in batch]
 
     def restore(self, results: Sequence) -> list:
         """Put results that came in the order of the batches back into the order of the data.
 
         Only for a sampler that does not shuffle and gives every example by itself.
         """
-        order = self.order
+        order = [index for batch in self.batches() for index in batch]
         if self.shuffle or len(results) != len(self.lengths) or len(order) != len(results):
             raise ValueError("restore needs one result for each example, in an unshuffled order")
         restored: list = [None] * len(results)
@@ -219,31 +219,21 @@ class LengthGroupedBatchSampler(ResumableBatchSampler):
         num_replicas: int = 1,
         rank: int = 0,
     ) -> None:
-        super().__init__(lengths, shuffle, seed, num_replicas, rank)
-        _require_whole("batch_size", batch_size, 1)
-        _require_whole("pool_batches", pool_batches, 1)
-        _require_examples(len(lengths), num_replicas)
-        self.batch_size, self.drop_last, self.pool_batches = batch_size, drop_last, pool_batches
+        super().__init__(lengths, shuffle, seed, pool_batches, num_replicas, rank)
+        self.batch_size, self.drop_last = _whole("batch_size", batch_size, 1), drop_last
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         rows = self.batch_size * self.num_replicas
         if self.drop_last and self.shuffle:
             order = order[: len(order) - len(order) % rows]
-        pool = self.pool_batches * rows if self.shuffle else len(self.lengths)
         batches: list[np.ndarray] = []
-        for start in range(0, len(order), pool):
-            members = _longest_first(order[start : start + pool], self.lengths)
-            batches += [members[first : first + rows] for first in range(0, len(members), rows)]
+        for pool in self._pools(order, rows):
+            batches += [pool[first : first + rows] for first in range(0, len(pool), rows)]
         if self.drop_last and batches and len(batches[-1]) < rows:
             batches.pop()
         if batches and len(batches[-1]) < self.num_replicas:
             batches[-2:] = [np.concatenate(batches[-2:])]
         return batches
-
-    def count(self, epoch: int) -> int:
-        """Batches in an epoch: the same in all."""
-        full, rest = divmod(len(self.lengths), self.batch_size * self.num_replicas)
-        return full + (rest >= self.num_replicas and not self.drop_last)
 
 
 class TokenBudgetBatchSampler(ResumableBatchSampler):
@@ -282,10 +272,8 @@ class TokenBudgetBatchSampler(ResumableBatchSampler):
         num_replicas: int = 1,
         rank: int = 0,
     ) -> None:
-        super().__init__(lengths, shuffle, seed, num_replicas, rank)
-        _require_whole("max_tokens", max_tokens, 1)
-        _require_whole("pool_batches", pool_batches, 1)
-        _require_examples(len(lengths), num_replicas)
+        super().__init__(lengths, shuffle, seed, pool_batches, num_replicas, rank)
+        self.max_tokens = max_tokens = _whole("max_tokens", max_tokens, 1)
         if self.lengths.min() < 1:
             problem = f"example {self.lengths.argmin()} has no token"
             raise InputError("lengths", problem, "at least 1, or the budget bounds nothing")
@@ -296,11 +284,10 @@ class TokenBudgetBatchSampler(ResumableBatchSampler):
                 f"is {max_tokens}, but example {longest} alone has {self.lengths[longest]} tokens",
                 "at least the longest example, or shorter examples (max_seq_length)",
             )
-        self.max_tokens, self.pool_batches = max_tokens, pool_batches
         # the shortest examples, which make a batch of two rows a replica (for some, one)
-        self._left_over = len(lengths) % num_replicas
+        self._left_over = len(lengths) % self.num_replicas
         if self._left_over:
-            self._left_over += num_replicas
+            self._left_over += self.num_replicas
             row = int(np.sort(self.lengths)[self._left_over - 1])
             if 2 * row > max_tokens:
                 raise InputError(
@@ -317,29 +304,35 @@ class TokenBudgetBatchSampler(ResumableBatchSampler):
             batches.append(order[shortest])
             order = np.delete(order, shortest)
         rows = max(1, int(self.max_tokens / self.lengths.mean())) * self.num_replicas
-        pool = self.pool_batches * rows if self.shuffle else len(self.lengths)
-        for start in range(0, len(order), pool):
-            members = _longest_first(order[start : start + pool], self.lengths)
+        for pool in self._pools(order, rows):
             first = 0
-            while first < len(members):
-                height = self.max_tokens // self.lengths[members[first]] * self.num_replicas
-                batches.append(members[first : first + height])
+            while first < len(pool):
+                height = self.max_tokens // self.lengths[pool[first]] * self.num_replicas
+                batches.append(pool[first : first + height])
                 first += height
         return [*batches[1:], batches[0]] if self._left_over else batches  # longest first
 
 
-def _longest_first(indices: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return indices[np.argsort(-lengths[indices], kind="stable")]
+def _whole(name: str, value: object, least: int, most: float = math.inf) -> int:
+    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not fits or not least <= value <= most:
+        expected = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise InputError(name, f"is {value!r}", f"a whole number {expected}")
+    return int(value)
 
 
-def _require_whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}")
-
-
-def _require_examples(count: int, num_replicas: int) -> None:
-    if count < num_replicas:
-        raise InputError("lengths", f"has {count} for {num_replicas} replicas", "one for each")
+def _check_lengths(lengths: Sequence[int], num_replicas: int) -> np.ndarray:
+    array = np.asarray(lengths)
+    if array.ndim != 1:
+        raise InputError("lengths", f"has the shape {array.shape}", "one number an example")
+    if len(array) < num_replicas:
+        problem = f"has {len(array)} for {num_replicas} replicas" if len(array) else "is empty"
+        raise InputError("lengths", problem, "at least one example for each replica")
+    if array.dtype.kind not in "iu":
+        raise InputError("lengths", f"holds values of type {array.dtype}", "whole numbers")
+    if array.min() < 0:
+        raise InputError("lengths", f"holds {array.min()}", "whole numbers of at least 0")
+    return array.astype(np.int64)  # the order is sorted by -length, which unsigned numbers lack
 
 
 def create_dataloader(

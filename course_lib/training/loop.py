@@ -199,6 +199,7 @@ def fit(
     bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)
     model.train()
     while run.step < total_steps and not run.stopped:
+        epoch_steps = _epoch_steps(train_loader, run.epoch)  # with a budget of tokens they vary
         for batch in _batches(train_loader, run.epoch, run.batch, seed):
             seed_step(seed, run.step)
             logits, labels = forward(model, batch)
@@ -219,7 +220,7 @@ def fit(
             bar.set_postfix(epoch=run.epoch + 1, loss=f"{value:.4f}", refresh=False)
             if run.step == total_steps:
                 break
-            at_end = run.batch == _epoch_steps(train_loader, run.epoch)
+            at_end = run.batch == epoch_steps
             if checkpoint_every and run.step % checkpoint_every == 0 and not at_end:
                 run.save()
 
