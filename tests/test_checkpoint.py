@@ -306,7 +306,8 @@ def test_the_digest_covers_every_number_of_every_kind_of_row():
     [
         ({"seed": 1}, "seed"),
         ({"learning_rate": 1e-3}, "learning_rate"),
-        ({"batch_size": 4}, "total_steps"),
+        ({"batch_size": 4}, "batch_size"),
+        ({"max_steps": 20}, "total_steps"),
         ({"train_size": 59}, "train_examples"),
         ({"epochs": 4}, "epochs"),
         ({"config": {"num_hidden_layers": 1}}, "model"),
@@ -317,6 +318,51 @@ def test_other_settings_are_refused_in_words(unbroken, settings, name):
     directory, _, _ = unbroken
     with pytest.raises(InputError, match=f"was made with {name} .*, this run has .*same settings"):
         runs.train(**{"output_dir": directory, "resume": True, "early_stopping": 2, **settings})
+
+
+def budget(max_tokens: int) -> dict:
+    return {"batching": "tokens", "max_tokens": max_tokens}
+
+
+@pytest.mark.parametrize("loader", [{"batching": "plain"}, {"seed": 7}])
+def test_other_batches_of_the_same_data_are_refused_in_words(unbroken, loader):
+    directory, _, _ = unbroken
+    settings = {"output_dir": directory, "resume": True, "early_stopping": 2}
+    with pytest.raises(InputError, match="was made with other batches: batching, or the seed"):
+        runs.train(loader=loader, **settings)
+
+
+@pytest.fixture(scope="module")
+def with_a_budget(tmp_path_factory):
+    """A run in batches of at most 200 padded tokens; every step has a checkpoint."""
+    directory = tmp_path_factory.mktemp("budget")
+    model, history = runs.train(
+        loader=budget(200), output_dir=directory, checkpoint_every=1, keep_checkpoints=99
+    )
+    return directory, runs.weights_digest(model), history
+
+
+@pytest.mark.parametrize("into_epoch", [(0, 3), (1, 1), (2, -1)])
+def test_a_budget_of_tokens_resumes_within_an_epoch(with_a_budget, into_epoch):
+    directory, digest, history = with_a_budget
+    ends = [0, *history["epoch_step"]]
+    assert len(set(np.diff(ends))) > 1
+    epoch, steps = into_epoch
+    step = ends[epoch] + steps if steps > 0 else ends[epoch + 1] + steps
+    assert ends[epoch] < step < ends[epoch + 1]
+    checkpoint = directory / f"checkpoint-{step:08d}"
+    model, resumed = runs.train(loader=budget(200), resume=checkpoint)
+    assert resumed == history
+    assert runs.weights_digest(model) == digest
+
+
+@pytest.mark.parametrize("max_tokens", [199, 201, 260])
+def test_another_budget_of_tokens_is_refused_in_words(with_a_budget, max_tokens):
+    directory, _, _ = with_a_budget
+    with pytest.raises(InputError, match=f"with max_tokens 200, this run has {max_tokens};.*same"):
+        runs.train(loader=budget(max_tokens), output_dir=directory, resume=True)
+    with pytest.raises(InputError, match="with batch_size None, this run has 8"):
+        runs.train(output_dir=directory, resume=True)
 
 
 def test_resume_needs_somewhere_to_look(tmp_path):

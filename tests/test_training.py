@@ -165,6 +165,20 @@ def test_max_steps_ends_in_the_middle_of_an_epoch():
     assert len(history["dev_accuracy"]) == 2
 
 
+def test_a_budget_of_tokens_gives_epochs_of_different_length():
+    model, tokenizer = runs.model_and_tokenizer()
+    loader, dev_loader = runs.loaders(tokenizer, batching="tokens", max_tokens=200)
+    steps = [loader.batch_sampler.count(epoch) for epoch in range(6)]
+    assert len(set(steps)) > 1
+    history = fit(model, loader, dev_loader, epochs=6, learning_rate=3e-3, progress=False)
+    assert np.diff([0, *history["epoch_step"]]).tolist() == steps
+    rates = history["learning_rate"]
+    assert len(rates) == sum(steps)
+    # straight down to the last step of all epochs
+    assert rates[-1] == pytest.approx(rates[-2] / 2) and rates[-1] > 0
+    assert history["train_loss"][-1] < history["train_loss"][0]
+
+
 def test_plain_paddle_samplers_work_too():
     def once():
         model, tokenizer = runs.model_and_tokenizer()

@@ -47,17 +47,24 @@ def model_and_tokenizer(seed: int = 1, **config):
     return load_backbone("fresh", vocab_texts=texts, label_list=LABELS, **{**settings, **config})
 
 
-def loaders(tokenizer, train_size: int = 60, batch_size: int = 8):
-    return (
-        create_dataloader(dataset(train_size), tokenizer, "train", batch_size, 32),
-        create_dataloader(dataset(21, seed=1), tokenizer, "dev", batch_size, 32),
-    )
+def loaders(tokenizer, train_size: int = 60, batch_size: int = 8, **options):
+    """The training loader, with `options` of `create_dataloader`, and the dev loader."""
+    loader = create_dataloader(dataset(train_size), tokenizer, "train", batch_size, 32, **options)
+    if "max_tokens" in options:
+        loader.batch_sampler.pool_batches = 2  # one pool of all would give equally long epochs
+    return loader, create_dataloader(dataset(21, seed=1), tokenizer, "dev", batch_size, 32)
 
 
-def train(train_size: int = 60, batch_size: int = 8, config: dict | None = None, **settings):
+def train(
+    train_size: int = 60,
+    batch_size: int = 8,
+    config: dict | None = None,
+    loader: dict | None = None,
+    **settings,
+):
     """Train the tiny model; returns it and its history."""
     model, tokenizer = model_and_tokenizer(**(config or {}))
-    train_loader, dev_loader = loaders(tokenizer, train_size, batch_size)
+    train_loader, dev_loader = loaders(tokenizer, train_size, batch_size, **(loader or {}))
     settings = {"epochs": 3, "learning_rate": 3e-3, "progress": False, **settings}
     return model, fit(model, train_loader, dev_loader, **settings)
 

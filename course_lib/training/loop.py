@@ -32,7 +32,15 @@ from paddlenlp.transformers import LinearDecayWithWarmup
 from tqdm.auto import tqdm
 
 MONITORS = ("dev_accuracy", "dev_loss")
-DATA = {"train_data": "training", "dev_data": "dev"}  # digests: a message does not show them
+CHANGED_DATA = "the file, its labels, the vocabulary or max_seq_length has changed"
+DIGESTS = {  # of which a message cannot show the values: what it says, and what is expected
+    "train_data": (f"other training data: {CHANGED_DATA}", "the data as they were"),
+    "dev_data": (f"other dev data: {CHANGED_DATA}", "the data as they were"),
+    "train_batches": (
+        "other batches: batching, or the seed or the rank of the loader has changed",
+        "the loader as it was",
+    ),
+}
 
 
 class History(dict):
@@ -178,7 +186,6 @@ def fit(
         settings={
             "seed": seed,
             "epochs": epochs,
-            "total_steps": total_steps,
             "learning_rate": learning_rate,
             "warmup": warmup,
             "weight_decay": weight_decay,
@@ -187,9 +194,11 @@ def fit(
             "train_examples": len(train_loader.dataset),
             "batch_size": getattr(train_loader.batch_sampler, "batch_size", None),
             "max_tokens": getattr(train_loader.batch_sampler, "max_tokens", None),
+            "total_steps": total_steps,  # after what changes it, so that a message names the cause
             "model": _describe_model(model),
             "train_data": _describe_data(train_loader),
             "dev_data": None if dev_loader is None else _describe_data(dev_loader),
+            "train_batches": _describe_batches(train_loader),
         },
     )
     if resume:
@@ -369,13 +378,10 @@ class _Run:
         state = checkpoint.state
         for name, value in self.settings.items():
             if state["settings"].get(name) != value:
-                if name in DATA:
-                    raise InputError(
-                        path,
-                        f"was made with other {DATA[name]} data: the file, its labels, the "
-                        "vocabulary or max_seq_length has changed",
-                        "the data as they were, or training without resume",
-                    )
+                if name in DIGESTS:
+                    problem, expected = DIGESTS[name]
+                    expected += ", or training without resume"
+                    raise InputError(path, f"was made with {problem}", expected)
                 raise InputError(
                     path,
                     f"was made with {name} {state['settings'].get(name)}, this run has {value}",
@@ -408,6 +414,14 @@ def _describe_data(loader: paddle.io.DataLoader) -> str:
     for index in range(len(loader.dataset)):
         _digest(digest, loader.dataset[index])
     return digest.hexdigest()[:16]
+
+
+def _describe_batches(loader: paddle.io.DataLoader) -> str | None:
+    """A digest of the first epoch's batches: the same data can be batched in another way."""
+    sampler = loader.batch_sampler
+    if not isinstance(sampler, ResumableBatchSampler):
+        return None
+    return hashlib.sha256(repr(sampler.batches(0)).encode()).hexdigest()[:16]
 
 
 def _digest(digest, value) -> None:
