@@ -1,17 +1,36 @@
-"""Training, evaluation and prediction, in the open."""
+"""Training, evaluation and prediction, in the open. Names load on first use."""
 
-from course_lib.training.checkpoint import find_checkpoints
-from course_lib.training.loop import History, create_optimizer, fit
-from course_lib.training.metrics import confusion_matrix, paired_bootstrap
-from course_lib.training.prediction import evaluate, predict
+from __future__ import annotations
 
-__all__ = [
-    "History",
-    "confusion_matrix",
-    "create_optimizer",
-    "evaluate",
-    "find_checkpoints",
-    "fit",
-    "paired_bootstrap",
-    "predict",
-]
+from importlib import import_module
+
+_HOME = {
+    "Answer": "answers",
+    "answer_f1": "answers",
+    "decode_answers": "answers",
+    "exact_match": "answers",
+    "normalize_answer": "answers",
+    "find_checkpoints": "checkpoint",
+    "History": "loop",
+    "create_optimizer": "loop",
+    "fit": "loop",
+    "confusion_matrix": "metrics",
+    "paired_bootstrap": "metrics",
+    "paired_bootstrap_f1": "metrics",
+    "span_counts": "metrics",
+    "span_scores": "metrics",
+    "evaluate": "prediction",
+    "predict": "prediction",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])
