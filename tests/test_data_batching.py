@@ -317,11 +317,11 @@ def test_loader_resumes_in_the_middle_of_an_epoch(tokenizer):
 
 
 def test_loader_refuses_what_it_cannot_load(tokenizer):
-    with pytest.raises(ValueError, match="mode is 'eval'; expected one of train, dev, test"):
+    with pytest.raises(InputError, match=r"^mode: is 'eval'; expected one of train, dev, test"):
         create_dataloader(reviews(4), tokenizer, "eval")
     with pytest.raises(InputError, match="seed: is -1"):
         create_dataloader(reviews(4), tokenizer, seed=-1)
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(InputError, match=r"^dataset: is empty"):
         create_dataloader(MapDataset([]), tokenizer)
 
 
@@ -441,5 +441,5 @@ def test_loader_with_a_budget(tokenizer):
     for options in ({"batching": "tokens"}, {"max_tokens": 5}):
         with pytest.raises(InputError, match=r"^max_tokens: is .* with batching"):
             create_dataloader(dataset, tokenizer, **options)
-    with pytest.raises(ValueError, match="batching is 'best'; expected one of"):
+    with pytest.raises(InputError, match=r"^batching: is 'best'; expected one of"):
         create_dataloader(dataset, tokenizer, batching="best")

@@ -160,7 +160,8 @@ class ResumableBatchSampler(BatchSampler):
     def restore(self, results: Sequence) -> list:
         """Put results that came in the order of the batches back into the order of the data.
 
-        Only for a sampler that does not shuffle and gives every example by itself.
+        Only for a sampler that does not shuffle and gives every example by itself; else a
+        ValueError is raised.
         """
         order = [index for batch in self.batches() for index in batch]
         if self.shuffle or len(results) != len(self.lengths) or len(order) != len(results):
@@ -372,16 +373,19 @@ def create_dataloader(
     Returns:
         A DataLoader of tuples of int64 tensors `(input_ids [N, L], token_type_ids [N, L])` and,
         where there are labels, `labels [N]`.
+
+    Raises:
+        InputError: names the argument that is not as described.
     """
     if mode not in MODES:
-        raise ValueError(f"mode is {mode!r}; expected one of {', '.join(MODES)}")
+        raise InputError("mode", f"is {mode!r}", f"one of {', '.join(MODES)}")
     if batching not in BATCHING:
-        raise ValueError(f"batching is {batching!r}; expected one of {', '.join(BATCHING)}")
+        raise InputError("batching", f"is {batching!r}", f"one of {', '.join(BATCHING)}")
     if (max_tokens is not None) != (batching == "tokens"):
         problem = f"is {max_tokens!r} with batching {batching!r}"
         raise InputError("max_tokens", problem, 'a number with batching "tokens", else None')
     if len(dataset) == 0:
-        raise ValueError("the dataset is empty; expected at least one example")
+        raise InputError("dataset", "is empty", "at least one example")
     is_test = "label" not in dataset[0]
     features = MapDataset(
         [convert_example(example, tokenizer, max_seq_length, is_test) for example in dataset],
