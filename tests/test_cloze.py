@@ -12,7 +12,7 @@ from pathlib import Path
 import course_lib
 from course_lib.data import cloze
 from course_lib.data.cloze import load_cloze, load_cloze_gold
-from course_lib.data.people_daily import BLOCK, SPLITS, split_lines, text
+from course_lib.data.people_daily import BLOCK, SPLITS, parse, read_lines, split_lines, text
 from course_lib.models import load_backbone
 from course_lib.runtime import InputError
 
@@ -100,9 +100,9 @@ def test_contexts_are_lines_of_the_same_split_and_block(questions):
 
 def test_three_candidates_and_a_context_that_needs_a_stride(questions):
     for name in SPLITS:
-        items = cloze.generated(name)
+        items = [cloze.cloze(asked) for asked in cloze.frozen(name)]
         assert [item.row for item in items] == questions[name].data
-        for row, mentions, _ in items:
+        for _, row, mentions, _ in items:
             names = {mention.name for mention in mentions}
             assert len(names) >= 3 and row["answers"][0] in names
             assert not any(name in row["question"] for name in names)
@@ -115,8 +115,7 @@ def test_three_candidates_and_a_context_that_needs_a_stride(questions):
 
 def test_no_baseline_comes_near_to_reading(questions):
     for name in SPLITS:
-        items = cloze.generated(name)
-        right = [cloze.guesses(item) for item in items]
+        right = [cloze.guesses(cloze.cloze(asked)) for asked in cloze.frozen(name)]
         assert max(map(len, right)) == len(cloze.BASELINES)
         for baseline in cloze.BASELINES:
             share = sum(guess[baseline] for guess in right) / len(right)
@@ -125,8 +124,8 @@ def test_no_baseline_comes_near_to_reading(questions):
 
 def test_without_the_filters_the_baselines_would_be_strong():
     # What the construction is for: the same measure over what it leaves out.
-    kept = {item.row["id"] for item in cloze.generated("dev")}
-    left_out = [item for item in cloze.candidates("dev") if item.row["id"] not in kept]
+    kept = set(cloze.frozen("dev"))
+    left_out = [item for item in cloze.candidates("dev") if item.asked not in kept]
     assert len(left_out) > 50
     right = [cloze.guesses(item)["most shared words"] for item in left_out]
     assert sum(right) / len(right) > 0.6
@@ -169,7 +168,8 @@ def test_baselines_on_a_context_made_for_them():
     assert chosen["most frequent"] == "乙城" and chosen["first"] == "甲城"
     assert chosen["last"] == "丁城" and chosen["nearest to the cut"] == "甲城"
     assert chosen["most shared words"] == "丙城"
-    right = cloze.guesses(cloze.Cloze({**row, "answers": ["丁城"]}, mentions, len(context)))
+    asked = cloze.Asked(1, 0, 8, 0, 2, "LOC", 1, 1)
+    right = cloze.guesses(cloze.Cloze(asked, {**row, "answers": ["丁城"]}, mentions, len(context)))
     assert right["last"] and right["nearest to the cut"] and not right["first"]
 
 
@@ -185,6 +185,70 @@ def test_splits_subsets_and_copies(questions):
     assert all(row["answers"] for row in load_cloze("dev"))
     with pytest.raises(ValueError, match="split 'valid'; expected one of train, dev, test"):
         load_cloze("valid")
+
+
+# --- the frozen choice ------------------------------------------------------------------------
+
+
+def test_choosing_anew_gives_the_frozen_questions():
+    stored = json.loads(cloze.questions_path().read_text(encoding="utf-8"))
+    assert json.loads(json.dumps(cloze.choose("test"))) == stored["splits"]["test"]
+
+
+def test_the_frozen_questions_fit_the_labels_and_are_sorted():
+    stored = json.loads(cloze.questions_path().read_text(encoding="utf-8"))
+    assert set(stored["splits"]) == set(stored["labels"]) == set(SPLITS)
+    for split, places in stored["splits"].items():
+        assert places == sorted(places) and len(places) >= LEAST[split]
+        for asked in (cloze.Asked(*place) for place in places):
+            # The word asked for is an entity of that type in the labels of today.
+            start = 0
+            labelled = set()
+            for word, kind in parse(read_lines()[asked.line - 1]):
+                labelled.add((start, start + len(word), kind))
+                start += len(word)
+            assert (asked.start, asked.end, asked.kind) in labelled
+            assert asked.context_first <= asked.line <= asked.context_last
+            assert asked.first <= asked.start < asked.end <= asked.last
+
+
+def test_build_writes_the_choice(tmp_path, monkeypatch):
+    some = {split: cloze.frozen(split)[:5] for split in SPLITS}
+    monkeypatch.setattr(cloze, "choose", lambda split: sorted(some[split]))
+    path = tmp_path / "questions.json"
+    assert cloze.build(path) == dict.fromkeys(SPLITS, 5)
+    assert {split: cloze.frozen(split, path) for split in SPLITS} == some
+
+
+def test_other_labels_and_damaged_files_are_refused_in_words(tmp_path):
+    content = json.loads(cloze.questions_path().read_text(encoding="utf-8"))
+    path = tmp_path / "questions.json"
+    path.write_text(json.dumps({**content, "labels": {"dev": "0" * 64}}), encoding="utf-8")
+    with pytest.raises(InputError, match="its dev questions were made from other labels") as told:
+        cloze.frozen("dev", path)
+    assert "python -m course_lib.data.cloze build" in str(told.value)
+    line, *rest = content["splits"]["dev"][0]
+    for damaged in (
+        "{",
+        "[]",
+        "{}",
+        json.dumps({**content, "splits": {"dev": [[line]]}}),
+        json.dumps({**content, "splits": {"dev": [[10**9, *rest]]}}),
+        json.dumps({**content, "splits": {"dev": [["1", *rest]]}}),
+    ):
+        path.write_text(damaged, encoding="utf-8")
+        with pytest.raises(InputError, match=r"questions\.json: damaged"):
+            cloze.frozen("dev", path)
+    with pytest.raises(InputError, match=r"none\.json"):
+        cloze.frozen("dev", tmp_path / "none.json")
+
+
+def test_a_change_of_labels_is_noticed(monkeypatch):
+    asked = cloze.frozen("dev")[:1]
+    before = cloze.labels_digest(asked)
+    words = [(word, None) for word, _ in cloze._words(asked[0].line)]
+    monkeypatch.setattr(cloze, "_words", lambda line: words)
+    assert cloze.labels_digest(asked) != before
 
 
 def test_the_gap_is_known_to_the_tokenizer(questions):

