@@ -12,6 +12,7 @@ CJK (data/fonts, SIL Open Font License).
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -88,6 +89,9 @@ def use_course_style() -> None:
         if not path.is_file():
             raise InputError(path, "is missing", "the font that the course ships")
         font_manager.fontManager.addfont(path)
+    wanted = os.environ.get("MPLBACKEND")  # a notebook's kernel sets it
+    if wanted and matplotlib.get_backend().lower() == "agg":
+        matplotlib.use(wanted)  # paddleslim turns to Agg on import: plt.show() would show nothing
     matplotlib.rcdefaults()
     matplotlib.rcParams.update(_STYLE)
 

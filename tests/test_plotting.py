@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -313,3 +314,20 @@ def test_saved_page_shows_the_figure_in_a_browser(demo, tmp_path, monkeypatch):
         wanted = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
         share = (np.abs(pixels.astype(int) - wanted).max(axis=1) < 12).mean()
         assert share > 0.01, f"{color} covers {share:.2%} of the page"
+
+
+def test_the_session_s_backend_comes_back_after_paddleslim_has_turned_to_agg():
+    program = (
+        "import matplotlib, matplotlib.pyplot; matplotlib.use('Agg')\n"
+        "from course_lib.plotting import use_course_style; use_course_style()\n"
+        "print(matplotlib.get_backend())"
+    )
+    for wanted in ("svg", ""):
+        result = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "MPLBACKEND": wanted},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert result.stdout.strip().lower() == (wanted or "agg")

@@ -21,6 +21,7 @@ _HOME = {
     "original_span": "chinese",
     "unknown_tokens": "chinese",
     "load_pairs": "pairs",
+    "load_people_daily": "people_daily",
     "load_reviews": "reviews",
     "read_examples": "readers",
     "read_texts": "readers",
