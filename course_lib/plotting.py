@@ -89,9 +89,13 @@ def use_course_style() -> None:
         if not path.is_file():
             raise InputError(path, "is missing", "the font that the course ships")
         font_manager.fontManager.addfont(path)
-    wanted = os.environ.get("MPLBACKEND")  # a notebook's kernel sets it
-    if wanted and matplotlib.get_backend().lower() == "agg":
-        matplotlib.use(wanted)  # paddleslim turns to Agg on import: plt.show() would show nothing
+    # paddleslim, which paddlenlp imports, turns to Agg: plt.show() would show nothing in a notebook
+    inline = "inline" in os.environ.get("MPLBACKEND", "")  # a notebook's kernel sets it
+    if inline and matplotlib.get_backend().lower() == "agg":
+        from IPython import get_ipython
+
+        if (shell := get_ipython()) is not None:
+            shell.enable_matplotlib("inline")
     matplotlib.rcdefaults()
     matplotlib.rcParams.update(_STYLE)
 
