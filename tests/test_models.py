@@ -12,6 +12,7 @@ import course_lib  # noqa: F401
 from course_lib.models import (
     SPECIAL_TOKENS,
     build_vocabulary,
+    freeze_layers,
     load_backbone,
     save_model,
     suggested_learning_rate,
@@ -367,3 +368,34 @@ def test_a_model_directory_that_cannot_be_written(tmp_path):
     with pytest.raises(InputError, match="file"):
         save_model(*fresh(), tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_frozen_layers_keep_their_weights_and_the_others_learn():
+    model, _ = fresh()
+    freeze_layers(model, 1)
+    before = {name: value.numpy() for name, value in model.named_parameters()}
+    optimizer = paddle.optimizer.SGD(1.0, parameters=model.parameters())
+    model(paddle.to_tensor([[1, 6, 2]])).pow(2).sum().backward()
+    optimizer.step()
+    changed = {
+        name
+        for name, value in model.named_parameters()
+        if not np.array_equal(value.numpy(), before[name])
+    }
+    assert not any("embeddings" in name or "layers.0." in name for name in changed)
+    assert any("layers.1." in name for name in changed)
+    assert any("classifier" in name for name in changed)
+    freeze_layers(model, 0)
+    assert not any(parameter.stop_gradient for parameter in model.parameters())
+    freeze_layers(model.ernie, 2)  # an encoder without a head
+    assert all(parameter.stop_gradient for parameter in model.ernie.encoder.parameters())
+    assert not any(parameter.stop_gradient for parameter in model.ernie.pooler.parameters())
+
+
+@pytest.mark.parametrize("layers", [-1, 3, 1.0, True, "1"])
+def test_freezing_refuses_what_is_no_number_of_layers(layers):
+    model, _ = fresh()
+    with pytest.raises(InputError, match="layers"):
+        freeze_layers(model, layers)
+    with pytest.raises(InputError, match="encoder"):
+        freeze_layers(paddle.nn.Linear(2, 2), 1)

@@ -129,11 +129,11 @@ def freeze_layers(model: paddle.nn.Layer, layers: int) -> None:
     Raises:
         InputError: the model has fewer layers, or is not built like an encoder.
     """
-    encoder = getattr(model, model.base_model_prefix, model)
+    encoder = getattr(model, getattr(model, "base_model_prefix", ""), model)
     if not hasattr(encoder, "embeddings") or not hasattr(encoder, "encoder"):
         raise InputError(type(model).__name__, "has no encoder.layers", "a BERT-like encoder")
     count = len(encoder.encoder.layers)
-    if not isinstance(layers, int) or not 0 <= layers <= count:
+    if type(layers) is not int or not 0 <= layers <= count:
         raise InputError("layers", f"is {layers!r}", f"a whole number from 0 to {count}")
     parts = [encoder.embeddings, *encoder.encoder.layers]
     for index, part in enumerate(parts):
