@@ -21,6 +21,10 @@ _HOME = {
     "span_scores": "metrics",
     "evaluate": "prediction",
     "predict": "prediction",
+    "CourseTrainer": "trainer",
+    "NotebookProgressCallback": "trainer",
+    "ThroughputCallback": "trainer",
+    "trainer_history": "trainer",
 }
 
 __all__ = sorted(_HOME)

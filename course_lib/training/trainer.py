@@ -1,0 +1,566 @@
+"""PaddleNLP's Trainer with exact resumption, batches of like length and errors in words.
+
+Everything else is upstream's: arguments, evaluation, logs, prediction, early stopping. Line numbers
+in comments are those of paddlenlp 2.8.1's trainer/trainer.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import re
+import shutil
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from course_lib.data import LengthGroupedBatchSampler, ResumableBatchSampler
+from course_lib.runtime import InputError, atomic_file
+from course_lib.training.checkpoint import restore_optimizer
+from course_lib.training.loop import seed_step
+
+import numpy as np
+import paddle
+from paddlenlp.trainer import EarlyStoppingCallback, Trainer, TrainerCallback
+from paddlenlp.trainer.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
+from paddlenlp.trainer.trainer_utils import has_length
+from tqdm.auto import tqdm
+
+SEAL = "course.json"  # written last into a checkpoint: what lacks it, or differs, is not whole
+WEIGHTS, OPTIMIZER, SCHEDULER = "model_state.pdparams", "optimizer.pdopt", "scheduler.pdparams"
+IGNORED = -100
+_NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+_OWN = re.compile(  # what a Trainer, a tokenizer, an export or VisualDL writes
+    r"runs|checkpoint-\d+|\..*|(.*_)?(config|state|map|results|tokens)\.json|vocab\.(txt|json)"
+    r"|.*\.(pdparams|pdopt|pdmodel|pdiparams|pdiparams\.info|safetensors|pth)|training_args\.bin"
+    r"|sentencepiece\..*|spiece\.model|merges\.txt|tokenizer\.json"
+)
+
+
+class CourseTrainer(Trainer):
+    """A Trainer whose killed runs, resumed, end with the same bits as unbroken ones.
+
+    It takes the arguments of `paddlenlp.trainer.Trainer`, in the same order. What differs:
+
+    - The order of the examples is a function of (seed, epoch) and dropout masks are one of (seed,
+      step). Upstream draws both from global random states, which a resume does not bring back.
+    - Adam's moments are found again by the structure of the model and not by generated names, so
+      it does not matter which layers a process built before it resumes.
+    - `resume_from_checkpoint=True` takes the newest checkpoint that is whole; a kill while one is
+      written does no harm.
+    - `save_total_limit` is obeyed in a single process too.
+    - What does not fit is said before the first step (see `train`).
+
+    A collator that draws random numbers (masked words) must seed them itself, by example.
+
+    Args:
+        group_by_length: batches of examples of like length (`LengthGroupedBatchSampler`); the
+            features need "input_ids".
+
+    Raises:
+        InputError: `group_by_length` with features that have no "input_ids".
+    """
+
+    def __init__(self, *args, group_by_length: bool = False, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.group_by_length = group_by_length
+        # upstream looks for "QusetionAnswering" (389): a real question-answering model would be
+        # evaluated without its labels, so without a loss
+        if self.args.label_names is None and "QuestionAnswering" in type(self.model).__name__:
+            self.label_names = ["start_positions", "end_positions"]
+        self.add_callback(_ExactSteps())
+        if any(isinstance(c, NotebookProgressCallback) for c in self.callback_handler.callbacks):
+            self.remove_callback(ProgressCallback)
+            self.remove_callback(PrinterCallback)
+        self._lengths: list[int] | None = None
+        if group_by_length and self.train_dataset is not None:
+            if not has_length(self.train_dataset):
+                raise InputError("group_by_length", "is on for a stream", "a dataset with a length")
+            self._lengths = []
+            for row, feature in _rows(self.train_dataset):
+                if "input_ids" not in feature:
+                    problem = f"row {row} has no column 'input_ids', and group_by_length is on"
+                    raise InputError("train_dataset", problem, "features of a tokenizer")
+                self._lengths.append(len(feature["input_ids"]))
+
+    def train(self, resume_from_checkpoint=None, ignore_keys_for_eval=None):
+        """Check everything that can be checked, then train as upstream does.
+
+        Args:
+            resume_from_checkpoint: a checkpoint's path, or True for the newest whole one in
+                `output_dir` (upstream documents True, and stops in os.path.join when it gets it).
+
+        Raises:
+            InputError: a column is missing or unknown to the model; a label is out of the range of
+                the model's head; the loss of the first rows is not one finite number that depends
+                on the weights; the output directory holds foreign files, or, without a resume and
+                without overwrite_output_dir, checkpoints of an earlier run; the checkpoint is not
+                whole or is one of another model.
+        """
+        checkpoint = self._checkpoint(resume_from_checkpoint)
+        self._check_output_dir(checkpoint)
+        self._check_data()
+        if checkpoint is not None:
+            self._check_weights(checkpoint)
+            self._restore_callbacks(checkpoint)
+        elif self.args.should_save:  # with overwrite_output_dir: True must not find them later
+            for path in _checkpoints(self.args.output_dir):
+                shutil.rmtree(path)
+        return super().train(None if checkpoint is None else str(checkpoint), ignore_keys_for_eval)
+
+    # ---- batches
+
+    def _get_train_sampler(self) -> paddle.io.BatchSampler | None:
+        if not has_length(self.train_dataset):
+            return None
+        # Upstream's sampler shuffles with NumPy's global state: after a resume in the second epoch
+        # it draws the first epoch's order again, and some examples are read twice, others never.
+        return LengthGroupedBatchSampler(
+            self._lengths or [0] * len(self.train_dataset),  # all alike: a plain shuffle
+            self.args.per_device_train_batch_size,
+            seed=self.args.seed,
+            drop_last=self.args.dataloader_drop_last,
+            num_replicas=self.args.dataset_world_size,
+            rank=self.args.dataset_rank,
+        )
+
+    # ---- checkpoints
+
+    def _save_checkpoint(self, model, metrics=None) -> None:
+        directory = Path(self.args.output_dir, f"checkpoint-{self.state.global_step}")
+        (directory / SEAL).unlink(missing_ok=True)  # of an earlier run that came as far
+        super()._save_checkpoint(model, metrics)
+        # upstream deletes old checkpoints in processes of local rank 0 only; alone it is -1 (2288)
+        if self.args.should_save and self.args.local_rank == -1:
+            self._rotate_checkpoints(output_dir=self.args.output_dir)
+
+    def _rotate_checkpoints(self, use_mtime: bool = False, output_dir: str | None = None) -> None:
+        """Seal the new checkpoint, and only then delete old ones.
+
+        By number, not by time: upstream's search by time takes every "checkpoint-*" for one of its
+        own and would delete "checkpoint-of-my-thesis" as well (2320).
+        """
+        directory = Path(output_dir, f"checkpoint-{self.state.global_step}")
+        seal = {
+            "files": _sizes(directory),
+            "parameters": {name: p.name for name, p in self.model.named_parameters()},
+            "batches": self._describe_batches(),
+            "patience": [callback.early_stopping_patience_counter for callback in self._early()],
+        }
+        with atomic_file(directory / SEAL) as file:
+            json.dump(seal, file, indent=1)
+        super()._rotate_checkpoints(use_mtime=False, output_dir=output_dir)
+
+    def _load_optimizer_and_scheduler(self, checkpoint) -> None:
+        seal = {} if checkpoint is None else _read_seal(Path(checkpoint))
+        args = self.args
+        special = args.use_hybrid_parallel or args.unified_checkpoint or args.fp16 or args.bf16
+        if not seal or special or args.ignore_load_lr_and_optim:
+            super()._load_optimizer_and_scheduler(checkpoint)
+            return
+        # Upstream looks moments up by names such as linear_7.w_0_moment1_0 (2519). Their first
+        # number counts the layers that the process has built, their last the optimizers.
+        structured = {generated: name for name, generated in seal["parameters"].items()}
+        arrays = {}
+        state = paddle.load(str(Path(checkpoint, OPTIMIZER)), return_numpy=True)
+        for key, value in state.items():
+            owners = [name for name in structured if key.startswith(f"{name}_")]
+            if owners:
+                owner = max(owners, key=len)
+                accumulator = key[len(owner) + 1 :].rpartition("_")[0]
+                arrays[f"{structured[owner]}|{accumulator}"] = value
+        restore_optimizer(self.optimizer, self.model, arrays)
+        self.lr_scheduler.set_state_dict(paddle.load(str(Path(checkpoint, SCHEDULER))))
+
+    def _restore_callbacks(self, checkpoint: Path) -> None:
+        """Upstream's early stopping would begin to count its patience anew."""
+        patience = _read_seal(checkpoint).get("patience", [])
+        for callback, counter in zip(self._early(), patience, strict=False):
+            callback.early_stopping_patience_counter = counter
+
+    def _early(self) -> list[EarlyStoppingCallback]:
+        callbacks = self.callback_handler.callbacks
+        return [callback for callback in callbacks if isinstance(callback, EarlyStoppingCallback)]
+
+    def _describe_batches(self) -> dict:
+        return {
+            "seed": self.args.seed,
+            "per_device_train_batch_size": self.args.per_device_train_batch_size,
+            "gradient_accumulation_steps": self.args.gradient_accumulation_steps,
+            "dataloader_drop_last": self.args.dataloader_drop_last,
+            "processes": self.args.dataset_world_size,
+            "group_by_length": self.group_by_length,
+            "examples": len(self.train_dataset) if has_length(self.train_dataset) else None,
+        }
+
+    # ---- checks
+
+    def _checkpoint(self, resume: bool | str | None) -> Path | None:
+        if resume is None or resume is False:
+            return None
+        if resume is True:
+            whole = [path for path in _checkpoints(self.args.output_dir) if _read_seal(path)]
+            if not whole:
+                problem = "holds no checkpoint that is whole"
+                raise InputError(self.args.output_dir, problem, "one, or training without resume")
+            return whole[-1]
+        path = Path(resume)
+        if not path.is_dir():
+            raise InputError(path, "does not exist", "a checkpoint directory")
+        if (path / SEAL).exists() and not _read_seal(path):
+            raise InputError(path, "is damaged: a file is missing or cut short", "a whole one")
+        return path
+
+    def _check_output_dir(self, checkpoint: Path | None) -> None:
+        directory = Path(self.args.output_dir)
+        if not self.args.should_save or not directory.is_dir():
+            return
+        foreign = sorted(p.name for p in directory.iterdir() if not _OWN.fullmatch(p.name))
+        if foreign and not self.args.overwrite_output_dir:
+            problem = f"holds what no Trainer wrote: {', '.join(foreign[:3])}"
+            raise InputError(directory, problem, "a directory of its own for each run")
+        earlier = _checkpoints(directory)
+        if checkpoint is None and earlier and not self.args.overwrite_output_dir:
+            raise InputError(
+                directory,
+                f"holds {earlier[-1].name} of an earlier run",
+                "another directory, resume_from_checkpoint=True or overwrite_output_dir=True",
+            )
+
+    def _check_data(self) -> None:
+        if not has_length(self.train_dataset):  # a stream is not read twice; None: upstream
+            return
+        if len(self.train_dataset) == 0:
+            raise InputError("train_dataset", "is empty", "at least one example")
+        loader = self.get_train_dataloader()
+        rows = [loader.dataset[row] for row in range(min(2, len(loader.dataset)))]
+        datasets = {"train_dataset": loader.dataset}
+        if self.args.evaluation_strategy.value != "no" and self.eval_dataset is not None:
+            several = isinstance(self.eval_dataset, dict)
+            evals = self.eval_dataset if several else {"eval_dataset": self.eval_dataset}
+            datasets |= {name: data for name, data in evals.items() if has_length(data)}
+        parameters = inspect.signature(self.model.forward).parameters
+        columns = [name for name, p in parameters.items() if p.default is p.empty]
+        columns = [name for name in columns if parameters[name].kind is _NAMED]
+        if "input_ids" in parameters and "inputs_embeds" not in rows[0]:
+            columns.append("input_ids")  # paddlenlp's models take it as one that may be None
+        columns = list(dict.fromkeys([*columns, *self.label_names]))
+        for where, dataset in datasets.items():
+            for row, feature in _rows(dataset):
+                missing = [name for name in columns if name not in feature]
+                if missing:
+                    problem = f"row {row} has no column {missing[0]!r}"
+                    raise InputError(where, problem, f"the columns {', '.join(columns)}")
+        batch = loader.collate_fn(rows)
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+            for name in batch:
+                if name not in parameters and name not in self.label_names:
+                    problem = f"has a column {name!r}, which the model does not take"
+                    raise InputError("train_dataset", problem, "features without it")
+        self._check_loss(batch, datasets)
+
+    def _check_loss(self, batch: Mapping, datasets: dict) -> None:
+        mode = self.model.training
+        self.model.eval()
+        try:
+            self._check_labels(batch, datasets)
+            with self.autocast_smart_context_manager():
+                loss = self.compute_loss(self.model, dict(batch))
+        except InputError:
+            raise
+        except Exception as error:
+            problem = f"fails on the first rows: {_summary(error)}"
+            raise InputError(self._loss_name(), problem, "a loss of the model's output") from error
+        finally:
+            if mode:
+                self.model.train()
+        if not isinstance(loss, paddle.Tensor) or loss.size != 1:
+            what = f"shape {loss.shape}" if isinstance(loss, paddle.Tensor) else type(loss).__name__
+            raise InputError(self._loss_name(), f"gives a result of {what}", "one number a batch")
+        if loss.stop_gradient:
+            problem = "gives a result that does not depend on the weights"
+            raise InputError(self._loss_name(), problem, "something that can be derived")
+        if not np.isfinite(float(loss)):
+            raise InputError(self._loss_name(), f"gives {float(loss)} at first", "a finite number")
+
+    def _loss_name(self) -> str:
+        return "the model's own loss" if self.criterion is None else "criterion"
+
+    def _check_labels(self, batch: Mapping, datasets: dict) -> None:
+        """Compare integer labels with the width of the head, as far as the outputs show it."""
+        inputs = {name: value for name, value in batch.items() if name not in self.label_names}
+        with paddle.no_grad(), self.autocast_smart_context_manager():
+            outputs = self.model(**inputs)
+        spans = self.label_names == ["start_positions", "end_positions"]
+        if not spans and not isinstance(outputs, paddle.Tensor):
+            return
+        ignored = getattr(self.criterion, "ignore_index", IGNORED)
+        for where, dataset in datasets.items():
+            for row, feature in _rows(dataset):
+                for name in self.label_names:
+                    labels = np.asarray(feature[name])
+                    if spans:
+                        classes, what = len(feature["input_ids"]), "tokens in the row"
+                    else:
+                        classes, what = outputs.shape[-1], "classes in the model's head"
+                        given = batch[name]
+                        if classes == 1 or given.ndim not in (outputs.ndim - 1, outputs.ndim):
+                            return
+                        if given.ndim == outputs.ndim and given.shape[-1] != 1:
+                            return  # several labels an example, as zeros and ones
+                    if labels.dtype.kind not in "iu":
+                        continue
+                    wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignored)]
+                    if wrong.size:
+                        problem = f"row {row} has {name} {int(wrong.flat[0])} for {classes} {what}"
+                        raise InputError(where, problem, f"0 to {classes - 1}")
+
+    def _check_weights(self, checkpoint: Path) -> None:
+        if not (checkpoint / WEIGHTS).is_file():
+            if any(checkpoint.glob("*model*")):
+                return  # another of upstream's formats, which it checks itself
+            raise InputError(checkpoint, f"has no {WEIGHTS}", "a checkpoint directory")
+        try:
+            state = paddle.load(str(checkpoint / WEIGHTS), return_numpy=True)
+            theirs = {name: list(value.shape) for name, value in state.items() if name[-1] != "@"}
+        except Exception as error:
+            problem = f"cannot be read: {_summary(error)}"
+            raise InputError(checkpoint / WEIGHTS, problem, "a whole file") from error
+        ours = {name: list(value.shape) for name, value in self.model.state_dict().items()}
+        # upstream passes over what is missing, over what is too much and over other shapes (1224)
+        for name in sorted(ours.keys() | theirs.keys()):
+            if ours.get(name) != theirs.get(name):
+                have, want = theirs.get(name, "absent"), ours.get(name, "absent")
+                problem = f"is one of another model: {name} is {have} there and {want} here"
+                raise InputError(checkpoint, problem, "a checkpoint of this model")
+        for name, value in _read_seal(checkpoint).get("batches", {}).items():
+            now = self._describe_batches()[name]
+            if now != value:
+                warnings.warn(
+                    f"{checkpoint} was made with {name} {value}, now it is {now}: the run goes on, "
+                    "but with other batches than the unbroken one",
+                    stacklevel=3,
+                )
+
+
+class _ExactSteps(TrainerCallback):
+    """Let each epoch's order and each step's dropout depend on their numbers alone."""
+
+    def on_epoch_begin(self, args, state, control, train_dataloader=None, optimizer=None, **kwargs):
+        # Batches that do not fill the last accumulation of an epoch leave a gradient behind that
+        # upstream adds to the next epoch's first step, and that no checkpoint holds.
+        optimizer.clear_grad()
+        sampler = getattr(train_dataloader, "batch_sampler", None)
+        if isinstance(sampler, ResumableBatchSampler):  # upstream passes over used batches itself
+            updates = max(len(train_dataloader) // args.gradient_accumulation_steps, 1)
+            sampler.set_epoch(state.global_step // updates)
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        seed_step(args.seed + 1_000_003 * args.dataset_rank, state.global_step)
+
+
+class ThroughputCallback(TrainerCallback):
+    """Count the real tokens, the padding and the seconds of the batches that were trained on.
+
+    Batches are looked at when they have been loaded, before the loss takes their labels out, and
+    counted when their step is over: those that a resume passes over are not. The time is that of
+    loading and training, without evaluating, logging and saving. Every log of a training loss gets
+    "tokens_per_second" and "padding_share" (0 to 1), and so does `state.log_history`.
+
+    Args:
+        pad_token_id: of "input_ids"; by default that of the tokenizer or of the model's config.
+            A batch with a two-dimensional "attention_mask" is counted by that.
+
+    Attributes:
+        real_tokens, padded_tokens: counts so far; the second is rows x longest row.
+        seconds: of wall time.
+    """
+
+    def __init__(self, pad_token_id: int | None = None) -> None:
+        self.pad_token_id = pad_token_id
+        self._reset()
+
+    def _reset(self) -> None:
+        self.real_tokens = self.padded_tokens = 0
+        self.seconds = 0.0
+        self._loaded: tuple[int, int] | None = None
+        self._since = time.perf_counter()
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Real tokens a second."""
+        return self.real_tokens / self.seconds if self.seconds else 0.0
+
+    @property
+    def padding_share(self) -> float:
+        """The share of what the model read that was padding."""
+        return 1 - self.real_tokens / self.padded_tokens if self.padded_tokens else 0.0
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self._reset()
+
+    def on_load_data_end(self, args, state, control, inputs=None, **kwargs):
+        if self._loaded is not None:  # the batch before was passed over
+            self._since = time.perf_counter()
+        mask = inputs.get("attention_mask")
+        if mask is not None and mask.ndim == 2:
+            self._loaded = int((mask != 0).sum()), int(mask.size)
+            return
+        if "input_ids" not in inputs:
+            problem = "has neither 'input_ids' nor 'attention_mask'"
+            raise InputError("the batch", problem, "one of them, to count tokens")
+        ids = inputs["input_ids"].numpy()
+        self._loaded = int((ids != self._padding(**kwargs)).sum()), ids.size
+
+    def _padding(self, tokenizer=None, model=None, **kwargs) -> int:
+        owners = (tokenizer, getattr(model, "config", None))
+        choices = [self.pad_token_id, *(getattr(owner, "pad_token_id", None) for owner in owners)]
+        for choice in choices:
+            if choice is not None:
+                return choice
+        raise InputError("pad_token_id", "is not known from tokenizer or model", "a number")
+
+    def on_substep_end(self, args, state, control, **kwargs):
+        now = time.perf_counter()
+        self.seconds += now - self._since
+        self._since = now
+        self.real_tokens += self._loaded[0]
+        self.padded_tokens += self._loaded[1]
+        self._loaded = None
+
+    on_step_end = on_substep_end
+
+    def _pause(self, *args, **kwargs):
+        self._since = time.perf_counter()
+
+    on_epoch_begin = on_evaluate = on_save = _pause
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if logs is not None and ("loss" in logs or "train_loss" in logs):
+            rates = {
+                "tokens_per_second": round(self.tokens_per_second, 1),
+                "padding_share": round(self.padding_share, 4),
+            }
+            logs.update(rates)
+            state.log_history[-1].update(rates)
+        self._pause()
+
+
+class NotebookProgressCallback(TrainerCallback):
+    """One progress bar, and at the end one figure.
+
+    paddlenlp's log is kept to warnings from the making of the Trainer on; `CourseTrainer` takes
+    upstream's bars away when this callback is there.
+
+    Args:
+        chance: accuracy of guessing, a line in the figure.
+
+    Attributes:
+        figure: the learning curves, after training with at least one logged loss.
+    """
+
+    def __init__(self, chance: float | None = None) -> None:
+        self.chance, self.figure, self.bar = chance, None, None
+
+    def on_init_end(self, args, state, control, **kwargs):
+        logging.getLogger("PaddleNLP").setLevel(logging.WARNING)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            self.bar = tqdm(total=state.max_steps, initial=state.global_step, unit="step")
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.bar is not None:
+            self.bar.update(state.global_step - self.bar.n)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if self.bar is not None:
+            shown = {k: v for k, v in logs.items() if k in ("loss", "eval_loss", "eval_accuracy")}
+            if shown:
+                self.bar.set_postfix(shown)
+
+    def on_train_end(self, args, state, control, **kwargs):
+        if self.bar is None:
+            return
+        self.bar.close()
+        self.bar = None
+        history = trainer_history(state)
+        if history["loss"]:
+            from course_lib.plotting import learning_curves  # a figure, only for those who want it
+
+            self.figure = learning_curves(history, self.chance)
+            _show(self.figure)
+
+
+def trainer_history(state: TrainerState) -> dict[str, list[float]]:
+    """What a Trainer has logged, in the form of `course_lib.training.fit`'s history.
+
+    Returns:
+        "loss": one value a step (nats): a Trainer logs means over `logging_steps` steps, and each
+        stands here for all steps of its interval. "epoch_step", "dev_loss", "dev_accuracy": one
+        value an evaluation; the last only when every evaluation has an accuracy.
+    """
+    losses: list[float] = []
+    evaluations = {}
+    for entry in state.log_history:
+        if "loss" in entry:
+            losses += [entry["loss"]] * (entry["step"] - len(losses))
+        if "eval_loss" in entry:
+            evaluations[entry["step"]] = entry
+    history = {
+        "loss": losses,
+        "epoch_step": list(evaluations),
+        "dev_loss": [entry["eval_loss"] for entry in evaluations.values()],
+    }
+    accuracies = [e["eval_accuracy"] for e in evaluations.values() if "eval_accuracy" in e]
+    history["dev_accuracy"] = accuracies if len(accuracies) == len(evaluations) else []
+    return history
+
+
+def _rows(dataset) -> Iterator[tuple[int, Mapping]]:
+    """By number: iterating over a paddle Dataset need not stop at its end."""
+    return ((row, dataset[row]) for row in range(len(dataset)))
+
+
+def _show(figure) -> None:
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:
+        return
+    if get_ipython() is not None:
+        display(figure)
+
+
+def _checkpoints(directory: str | Path) -> list[Path]:
+    """The directories called checkpoint-NUMBER, by number."""
+    directory = Path(directory)
+    if not directory.is_dir():
+        return []
+    found = [p for p in directory.iterdir() if _CHECKPOINT.fullmatch(p.name) and p.is_dir()]
+    return sorted(found, key=lambda path: int(path.name.split("-")[1]))
+
+
+def _sizes(directory: Path) -> dict[str, int]:
+    return {p.name: p.stat().st_size for p in sorted(directory.iterdir()) if p.name != SEAL}
+
+
+def _read_seal(checkpoint: Path) -> dict:
+    """What the seal of a whole checkpoint says; {} when there is none or it is not whole."""
+    try:
+        seal = json.loads((checkpoint / SEAL).read_text(encoding="utf-8"))
+        now = _sizes(checkpoint)
+        whole = all(now.get(name) == size for name, size in seal["files"].items())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
+    return seal if whole else {}
+
+
+def _summary(error: Exception) -> str:
+    """The one line of an error that says something; paddle's begin with a C++ stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if re.match(r"\(?\w*\)?\s*\w*Error:", line)] or lines[:1]
+    return f"{type(error).__name__}: {told[0][:200]}" if told else type(error).__name__

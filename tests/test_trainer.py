@@ -1,0 +1,519 @@
+"""CourseTrainer: exact resumption, its callbacks, errors in words, and what upstream does."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import course_lib  # noqa: F401
+from course_lib.data import convert_example
+from course_lib.runtime import InputError
+from course_lib.training import (
+    CourseTrainer,
+    NotebookProgressCallback,
+    ThroughputCallback,
+    trainer_history,
+)
+
+import numpy as np
+import paddle
+import pytest
+import training_runs as runs
+from paddlenlp.data import DataCollatorForTokenClassification, DataCollatorWithPadding
+from paddlenlp.trainer import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from paddlenlp.trainer.trainer_callback import TrainerState
+from paddlenlp.transformers import ErnieForQuestionAnswering, ErnieForTokenClassification
+
+ROOT = Path(__file__).resolve().parents[1]
+ROWS, BATCH, STEPS = 20, 8, 8  # 3 batches an epoch, the last one smaller: almost three epochs
+
+
+class Killer(TrainerCallback):
+    """End the process as a power cut would, when step `step` is over."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def build(
+    directory, kind=CourseTrainer, rows=ROWS, features=None, extra_layers=0, dropout=0.1, **options
+):
+    """A Trainer of a tiny ERNIE with dropout; `options` go to it or to its arguments."""
+    for _ in range(extra_layers):
+        paddle.nn.Linear(2, 2)
+    model, tokenizer = runs.model_and_tokenizer(
+        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
+    )
+    if features is None:
+        data = runs.dataset(rows)
+        features = [convert_example(row, tokenizer, 32, return_dict=True) for row in data]
+    known = (
+        "model",
+        "data_collator",
+        "criterion",
+        "callbacks",
+        "eval_dataset",
+        "compute_metrics",
+        "group_by_length",
+    )
+    own = {name: options.pop(name) for name in known if name in options}
+    settings = {
+        "per_device_train_batch_size": BATCH,
+        "max_steps": STEPS,
+        "learning_rate": 3e-3,
+        "logging_steps": 1,
+        "save_steps": 2,
+        "disable_tqdm": True,
+        "report_to": [],
+        **options,
+    }
+    return kind(
+        args=TrainingArguments(output_dir=str(directory), **settings),
+        train_dataset=features,
+        **{"model": model, "data_collator": DataCollatorWithPadding(tokenizer), **own},
+    )
+
+
+def losses(trainer) -> list[float]:
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logger = logging.getLogger("PaddleNLP")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """A run of 8 steps with a checkpoint after every second."""
+    directory = tmp_path_factory.mktemp("trainer") / "unbroken"
+    logging.getLogger("PaddleNLP").setLevel(logging.ERROR)
+    trainer = build(directory, group_by_length=True)
+    trainer.train()
+    return directory, runs.weights_digest(trainer.model), losses(trainer)
+
+
+def other_process(directory: Path, **settings) -> subprocess.CompletedProcess:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    command = [sys.executable, __file__, str(directory), json.dumps(settings)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+
+
+# ---- resumption
+
+
+def test_killed_after_a_random_step_and_resumed_ends_with_the_same_bits(unbroken, tmp_path):
+    _, weights, _ = unbroken
+    step = random.SystemRandom().randint(3, STEPS - 1)
+    killed = other_process(tmp_path / "run", kill=step)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert (tmp_path / "run" / "checkpoint-2").is_dir()
+    resumed = other_process(tmp_path / "run", resume=True, extra_layers=3)
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.split()[-1] == weights, f"killed after step {step}"
+
+
+@pytest.mark.parametrize("step", [2, 4, 6])  # within the first epoch, the second, at an end
+def test_resume_in_a_process_that_built_other_layers(unbroken, tmp_path, step):
+    directory, weights, whole = unbroken
+    trainer = build(tmp_path, group_by_length=True, extra_layers=2, save_steps=100)
+    trainer.train(str(directory / f"checkpoint-{step}"))
+    assert losses(trainer) == whole
+    assert runs.weights_digest(trainer.model) == weights
+
+
+def test_gradients_left_over_at_the_end_of_an_epoch_do_not_spoil_a_resume(tmp_path):
+    options = {"gradient_accumulation_steps": 2, "max_steps": 2, "save_steps": 1}
+    trainer = build(tmp_path / "a", **options)  # 3 batches: 1 too many for an epoch's one step
+    trainer.train()
+    resumed = build(tmp_path / "b", extra_layers=1, **options)
+    resumed.train(str(tmp_path / "a" / "checkpoint-1"))
+    assert runs.weights_digest(resumed.model) == runs.weights_digest(trainer.model)
+
+
+def test_a_checkpoint_that_is_not_whole_is_passed_over(unbroken, tmp_path):
+    source, weights, _ = unbroken
+    for step in (4, 6, 8):
+        shutil.copytree(source / f"checkpoint-{step}", tmp_path / f"checkpoint-{step}")
+    (tmp_path / "checkpoint-8" / "course.json").unlink()  # killed before the end
+    optimizer = tmp_path / "checkpoint-6" / "optimizer.pdopt"
+    optimizer.write_bytes(optimizer.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"checkpoint-6: is damaged"):
+        build(tmp_path, group_by_length=True).train(str(tmp_path / "checkpoint-6"))
+    throughput = ThroughputCallback(pad_token_id=0)
+    trainer = build(tmp_path, group_by_length=True, callbacks=[throughput])
+    trainer.train(resume_from_checkpoint=True)
+    assert runs.weights_digest(trainer.model) == weights
+
+    # and the throughput callback has counted what was trained on, not what was passed over
+    sampler = trainer.get_train_dataloader().batch_sampler
+    batches = [*sampler.batches(1)[1:], *sampler.batches(2)[:2]]  # steps 5 to 8
+    lengths = [[len(trainer.train_dataset[row]["input_ids"]) for row in rows] for rows in batches]
+    assert throughput.real_tokens == sum(map(sum, lengths))
+    assert throughput.padded_tokens == sum(len(rows) * max(rows) for rows in lengths)
+    last = trainer.state.log_history[-1]
+    assert last["padding_share"] == round(throughput.padding_share, 4) > 0
+    assert last["tokens_per_second"] == round(throughput.real_tokens / throughput.seconds, 1)
+    assert 0 < throughput.seconds < last["train_runtime"]  # without the time of saving
+
+
+def test_no_whole_checkpoint(tmp_path):
+    with pytest.raises(InputError, match="holds no checkpoint that is whole"):
+        build(tmp_path).train(resume_from_checkpoint=True)
+    with pytest.raises(InputError, match="does not exist"):
+        build(tmp_path).train(str(tmp_path / "checkpoint-7"))
+
+
+def test_old_checkpoints_go_and_only_they(tmp_path):
+    trainer = build(tmp_path, save_steps=1, max_steps=3, save_total_limit=1)
+    (tmp_path / "checkpoint-of-mine").mkdir()
+    (tmp_path / "checkpoint-40").mkdir()  # of an earlier run
+    trainer.args.overwrite_output_dir = True
+    trainer.train()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "checkpoint-3",
+        "checkpoint-of-mine",
+    ]
+
+
+def test_other_batches_than_the_checkpoint_s_are_warned_of(unbroken, tmp_path):
+    trainer = build(tmp_path, per_device_train_batch_size=4, max_steps=7, group_by_length=True)
+    with pytest.warns(UserWarning, match="per_device_train_batch_size 8, now it is 4"):
+        trainer.train(str(unbroken[0] / "checkpoint-6"))
+
+
+def test_batches_are_grouped_by_length_and_every_row_is_read_once(tmp_path):
+    trainer = build(tmp_path, group_by_length=True)
+    batches = trainer.get_train_dataloader().batch_sampler.batches(0)
+    assert sorted(row for batch in batches for row in batch) == list(range(ROWS))
+    lengths = [len(row["input_ids"]) for row in trainer.train_dataset]
+    plain = build(tmp_path).get_train_dataloader().batch_sampler.batches(0)
+
+    def padded(batches):
+        return sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
+
+    assert padded(batches) < 0.9 * padded(plain)
+
+
+def test_a_stream_trains_as_upstream_lets_it(tmp_path):
+    rows = build(tmp_path).train_dataset
+
+    class Stream(paddle.io.IterableDataset):
+        def __iter__(self):
+            return iter(rows)
+
+    with pytest.raises(InputError, match="group_by_length: is on for a stream"):
+        build(tmp_path, features=Stream(), group_by_length=True)
+    trainer = build(tmp_path, features=Stream(), max_steps=1)
+    trainer.train()
+    assert trainer.state.global_step == 1
+
+
+# ---- callbacks
+
+
+class Scripted:
+    """A metric whose values are known beforehand."""
+
+    def __init__(self, *values: float) -> None:
+        self.values = list(values)
+
+    def __call__(self, prediction) -> dict[str, float]:
+        return {"accuracy": self.values.pop(0)}
+
+
+EVALUATED = {
+    "evaluation_strategy": "steps",
+    "eval_steps": 1,
+    "save_steps": 1,
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "accuracy",
+    "greater_is_better": True,
+}
+
+
+def early(directory, *values):
+    rows = build(directory).train_dataset[:4]
+    callbacks = [EarlyStoppingCallback(2), NotebookProgressCallback(chance=0.5)]
+    metric = Scripted(*values)
+    options = {"eval_dataset": rows, "callbacks": callbacks, "compute_metrics": metric}
+    return build(directory, **options, **EVALUATED), callbacks[1]
+
+
+def test_early_stopping_ends_with_the_best_weights_and_resumes_its_patience(tmp_path, capfd):
+    trainer, notebook = early(tmp_path / "a", 0.1, 0.9, 0.5, 0.4, 0.3)
+    capfd.readouterr()
+    trainer.train()
+    assert trainer.state.global_step == 4
+    best = paddle.load(str(tmp_path / "a" / "checkpoint-2" / "model_state.pdparams"))
+    for name, value in trainer.model.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), best[name].numpy())
+
+    # one bar and one figure, no flood
+    printed = capfd.readouterr()
+    assert "INFO" not in printed.out + printed.err
+    assert len([line for line in re.split(r"[\n\r]", printed.out) if line.strip()]) == 0
+    assert "4/8" in printed.err
+    assert "4 steps" in notebook.figure.alt and "dev loss" in notebook.figure.alt
+    history = trainer_history(trainer.state)
+    assert history["dev_accuracy"] == [0.1, 0.9, 0.5, 0.4]
+    assert history["epoch_step"] == [1, 2, 3, 4] and len(history["loss"]) == 4
+
+    resumed, _ = early(tmp_path / "b", 0.4, 0.3)
+    resumed.train(str(tmp_path / "a" / "checkpoint-3"))  # one evaluation without gain is behind it
+    assert resumed.state.global_step == 4
+
+
+def test_history_of_losses_logged_every_few_steps():
+    logs = [
+        {"loss": 2.0, "step": 2},
+        {"eval_loss": 1.5, "step": 2},
+        {"loss": 1.0, "step": 4},
+        {"train_loss": 1.5, "step": 4},
+    ]
+    history = trainer_history(TrainerState(log_history=logs))
+    assert history["loss"] == [2.0, 2.0, 1.0, 1.0]
+    assert history["epoch_step"] == [2] and history["dev_loss"] == [1.5]
+    assert history["dev_accuracy"] == []
+
+
+def test_tokens_are_counted_by_the_mask_or_by_the_pad_id():
+    callback = ThroughputCallback()
+    ids = paddle.to_tensor([[5, 6, 0], [7, 0, 0]])
+
+    def count(inputs, **kwargs):
+        callback.on_train_begin(None, None, None)
+        callback.on_load_data_end(None, None, None, inputs=inputs, **kwargs)
+        callback.on_step_end(None, None, None)
+        return callback.real_tokens, callback.padded_tokens
+
+    class Owner:
+        pad_token_id = 7
+
+    assert count({"input_ids": ids, "attention_mask": paddle.ones([2, 3])}) == (6, 6)
+    assert count({"input_ids": ids}, tokenizer=Owner()) == (5, 6)
+    with pytest.raises(InputError, match="pad_token_id"):
+        count({"input_ids": ids})
+    with pytest.raises(InputError, match="neither"):
+        count({"words": ids})
+
+
+# ---- errors in words, before the first step
+
+
+def changed(rows, row, **columns):
+    """The rows with columns of one of them changed, or taken out where the value is None."""
+    rows = [dict(feature) for feature in rows]
+    rows[row] |= columns
+    rows[row] = {name: value for name, value in rows[row].items() if value is not None}
+    return rows
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("rows")).train_dataset
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": np.int64(2)}, "row 7 has labels 2 for 2 classes in the model's head"),
+        ({"labels": np.int64(-1)}, "row 7 has labels -1 for 2 classes"),
+        ({"labels": None}, "row 7 has no column 'labels'; expected the columns input_ids, labels"),
+        ({"input_ids": None}, "row 7 has no column 'input_ids'"),
+    ],
+)
+def test_rows_that_do_not_fit(rows, tmp_path, change, message):
+    for dataset in ("train_dataset", "eval_dataset"):
+        options = {"features": rows, "eval_dataset": rows, "evaluation_strategy": "steps"}
+        options["features" if dataset == "train_dataset" else dataset] = changed(rows, 7, **change)
+        trainer = build(tmp_path, **options)
+        with pytest.raises(InputError, match=re.escape(f"{dataset}: {message}")):
+            trainer.train()
+        assert not list(tmp_path.iterdir()), "something was written"
+    ignored = changed(rows, 7, labels=np.int64(-100))
+    build(tmp_path, features=ignored)._check_data()
+
+
+def test_other_misfits_of_the_data(rows, tmp_path):
+    unknown = [row | {"weight": 1.0} for row in rows]
+    with pytest.raises(InputError, match="a column 'weight', which the model does not take"):
+        build(tmp_path, features=unknown).train()
+    with pytest.raises(InputError, match="train_dataset: is empty"):
+        build(tmp_path, features=[]).train()
+    with pytest.raises(InputError, match="row 3 has no column 'input_ids', and group_by_length"):
+        build(tmp_path, features=changed(rows, 3, input_ids=None), group_by_length=True)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "message"),
+    [
+        (paddle.nn.CrossEntropyLoss(reduction="none"), r"gives a result of shape \[2\]"),
+        (lambda logits, labels: {"loss": logits.sum()}, "gives a result of dict"),
+        (
+            lambda logits, labels: (logits.argmax(-1) == labels).mean(),
+            "gives .* does not depend on",
+        ),
+        (lambda logits, labels: paddle.ones([]), "gives a result that does not depend on"),
+        (lambda logits, labels: logits.sum() / 0.0, "gives -?inf at first"),
+        (paddle.nn.MSELoss(), "fails on the first rows"),
+    ],
+)
+def test_a_criterion_that_does_not_fit(rows, tmp_path, criterion, message):
+    with pytest.raises(InputError, match=f"^criterion: {message}") as caught:
+        build(tmp_path, features=rows, criterion=criterion).train()
+    assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
+
+
+def test_labels_of_tokens_and_of_answers(rows, tmp_path):
+    model, tokenizer = runs.model_and_tokenizer()
+    bare = [{"input_ids": row["input_ids"]} for row in rows]
+    tagged = [row | {"labels": [-100] + [1] * (len(row["input_ids"]) - 1)} for row in bare]
+    options = {
+        "model": ErnieForTokenClassification(model.config),
+        "data_collator": DataCollatorForTokenClassification(tokenizer),
+    }
+    build(tmp_path, features=tagged, **options)._check_data()
+    tagged[5]["labels"][1] = 2
+    with pytest.raises(InputError, match="row 5 has labels 2 for 2 classes"):
+        build(tmp_path, features=tagged, **options).train()
+
+    asked = [row | {"start_positions": 1, "end_positions": 2} for row in bare]
+    options = {"model": ErnieForQuestionAnswering(model.config), "criterion": answer_loss}
+    trainer = build(tmp_path, features=asked, **options)
+    assert trainer.label_names == ["start_positions", "end_positions"]  # upstream's: ["labels"]
+    trainer._check_data()
+    asked[5]["end_positions"] = length = len(asked[5]["input_ids"])
+    message = f"row 5 has end_positions {length} for {length} tokens in the row"
+    with pytest.raises(InputError, match=message):
+        build(tmp_path, features=asked, **options).train()
+
+
+def answer_loss(outputs, labels):
+    cross_entropy = paddle.nn.functional.cross_entropy
+    return sum(cross_entropy(logits, at) for logits, at in zip(outputs, labels, strict=True))
+
+
+def test_output_directories_with_something_in_them(unbroken, rows, tmp_path):
+    with pytest.raises(InputError, match=r"holds checkpoint-8 of an earlier run; .*overwrite"):
+        build(unbroken[0], features=rows).train()
+    for name in ("vocab.txt", "runs", "all_results.json", ".ipynb_checkpoints"):
+        (tmp_path / name).mkdir()
+    build(tmp_path, features=rows)._check_output_dir(None)
+    (tmp_path / "thesis.docx").touch()
+    with pytest.raises(InputError, match="holds what no Trainer wrote: thesis"):
+        build(tmp_path, features=rows).train()
+
+
+def test_a_checkpoint_of_another_model(unbroken, rows, tmp_path):
+    other = shutil.copytree(unbroken[0] / "checkpoint-2", tmp_path / "checkpoint-2")
+    weights = paddle.load(str(other / "model_state.pdparams"))
+    name = "classifier.weight"
+    weights[name] = paddle.zeros([24, 3])
+    paddle.save(weights, str(other / "model_state.pdparams"))
+    (other / "course.json").unlink()  # as if a stock Trainer had made it
+    message = rf"is one of another model: {name} is \[24, 3\] there and \[24, 2\] here"
+    with pytest.raises(InputError, match=message):
+        build(tmp_path, features=rows).train(str(other))
+    (other / "model_state.pdparams").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"model_state.pdparams: cannot be read"):
+        build(tmp_path, features=rows).train(str(other))
+
+
+# ---- what upstream does
+
+
+def stock(directory, resume=None, **options) -> list[float]:
+    """The losses of a stock Trainer in what is, by its generated names, a new process."""
+    with paddle.utils.unique_name.guard():
+        trainer = build(directory, Trainer, **options)
+        trainer.train(resume)
+    return losses(trainer)
+
+
+@pytest.fixture(scope="module")
+def stock_run(tmp_path_factory):
+    """A stock run without dropout, told to keep one checkpoint."""
+    directory = tmp_path_factory.mktemp("stock")
+    logging.getLogger("PaddleNLP").setLevel(logging.ERROR)
+    return directory, stock(directory, dropout=0.0, save_total_limit=1)
+
+
+# When one of these fails, upstream has mended something, and CourseTrainer need not any longer.
+
+
+def test_upstream_a_resume_is_exact_in_the_first_epoch_without_dropout_only(stock_run, tmp_path):
+    """The order is NumPy's global one (1206); at an epoch's end no random state is loaded (927)."""
+    directory, whole = stock_run
+    exact = {}
+    for step in (2, 4, 6):
+        checkpoint = str(directory / f"checkpoint-{step}")
+        exact[step] = stock(tmp_path, checkpoint, dropout=0.0, save_steps=100) == whole
+    assert exact == {2: True, 4: False, 6: False}
+
+
+def test_upstream_a_resume_draws_other_dropout_masks(tmp_path):
+    """A pickled random state holds device, seed and offset only."""
+    whole = stock(tmp_path / "a", max_steps=3)
+    resumed = stock(tmp_path / "b", str(tmp_path / "a" / "checkpoint-2"), max_steps=3)
+    assert resumed[:2] == whole[:2] and resumed[2] != whole[2]
+
+
+def test_upstream_a_resume_after_building_another_layer_stops(stock_run, tmp_path):
+    """Moments are looked up by generated names, paddle/optimizer/optimizer.py 891."""
+    with pytest.raises(AssertionError, match=r"Shape not match|should in state dict"):
+        stock(tmp_path, str(stock_run[0] / "checkpoint-2"), dropout=0.0, extra_layers=1)
+
+
+def test_upstream_true_finds_no_checkpoint(stock_run):
+    with pytest.raises(TypeError, match="not bool"):
+        stock(stock_run[0], True, dropout=0.0)
+
+
+def test_upstream_a_single_process_keeps_all_checkpoints(stock_run):
+    """Old ones are deleted in processes of local rank 0 only (2288); alone it is -1."""
+    assert len(list(stock_run[0].glob("checkpoint-*"))) == STEPS // 2
+
+
+def test_upstream_misspells_question_answering(rows, tmp_path):
+    """So such a model is taken to have "labels" and is evaluated without a loss (389)."""
+    model, _ = runs.model_and_tokenizer()
+    trainer = build(tmp_path, Trainer, features=rows, model=ErnieForQuestionAnswering(model.config))
+    assert trainer.label_names == ["labels"]
+
+
+def test_upstream_a_half_written_checkpoint_starts_from_the_first_step(stock_run, tmp_path):
+    """Without a word, with the trained weights, when trainer_state.json is not there yet (811)."""
+    directory, whole = stock_run
+    half = shutil.copytree(directory / "checkpoint-6", tmp_path / "checkpoint-6")
+    (half / "trainer_state.json").unlink()
+    resumed = stock(tmp_path, str(half), dropout=0.0, save_steps=100)
+    assert len(resumed) == len(whole) and resumed[0] != whole[0]
+
+
+if __name__ == "__main__":  # one run in a process of its own: DIRECTORY SETTINGS
+    told = json.loads(sys.argv[2])
+    trainer = build(
+        sys.argv[1],
+        group_by_length=True,
+        extra_layers=told.get("extra_layers", 0),
+        callbacks=[Killer(told["kill"])] if "kill" in told else None,
+    )
+    trainer.train(told.get("resume"))
+    print(runs.weights_digest(trainer.model))
