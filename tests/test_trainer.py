@@ -109,10 +109,10 @@ def unbroken(tmp_path_factory):
     return directory, runs.weights_digest(trainer.model), losses(trainer)
 
 
-def other_process(directory: Path, **settings) -> subprocess.CompletedProcess:
+def other_process(*arguments: str) -> subprocess.CompletedProcess:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    command = [sys.executable, __file__, str(directory), json.dumps(settings)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
 
 
 # ---- resumption
@@ -120,11 +120,12 @@ def other_process(directory: Path, **settings) -> subprocess.CompletedProcess:
 
 def test_killed_after_a_random_step_and_resumed_ends_with_the_same_bits(unbroken, tmp_path):
     _, weights, _ = unbroken
+    run = str(tmp_path / "run")
     step = random.SystemRandom().randint(3, STEPS - 1)
-    killed = other_process(tmp_path / "run", kill=step)
+    killed = other_process(__file__, run, json.dumps({"kill": step}))
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert (tmp_path / "run" / "checkpoint-2").is_dir()
-    resumed = other_process(tmp_path / "run", resume=True, extra_layers=3)
+    resumed = other_process(__file__, run, json.dumps({"resume": True, "extra_layers": 3}))
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stdout.split()[-1] == weights, f"killed after step {step}"
 
@@ -211,6 +212,23 @@ def test_batches_are_grouped_by_length_and_every_row_is_read_once(tmp_path):
     assert padded(batches) < 0.9 * padded(plain)
 
 
+def test_two_processes_read_what_one_reads_with_twice_the_batch(tmp_path):
+    options = {"max_steps": 4, "dropout": 0.0, "save_steps": 2, "save_total_limit": 1}
+    told = json.dumps({**options, "per_device_train_batch_size": BATCH // 2})
+    launch = ["-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--backend", "gloo"]
+    launch += ["--log_dir", str(tmp_path / "logs"), __file__, str(tmp_path / "two"), told]
+    launched = other_process(*launch)
+    logs = [path.read_text() for path in sorted((tmp_path / "logs").glob("workerlog.*"))]
+    assert launched.returncode == 0 and len(logs) == 2, logs
+    one = build(tmp_path / "one", group_by_length=True, **options)
+    one.train()
+    for log in logs:
+        found = json.loads(re.search(r"^losses (.*)$", log, re.MULTILINE)[1])
+        np.testing.assert_allclose(found, losses(one), rtol=0, atol=1e-5)
+    for name in ("one", "two"):
+        assert [path.name for path in (tmp_path / name).iterdir()] == ["checkpoint-4"]
+
+
 def test_a_stream_trains_as_upstream_lets_it(tmp_path):
     rows = build(tmp_path).train_dataset
 
@@ -256,7 +274,12 @@ def early(directory, *values):
     return build(directory, **options, **EVALUATED), callbacks[1]
 
 
-def test_early_stopping_ends_with_the_best_weights_and_resumes_its_patience(tmp_path, capfd):
+def test_early_stopping_ends_with_the_best_weights_and_resumes_its_patience(
+    tmp_path, capfd, monkeypatch
+):
+    shown = []
+    monkeypatch.setattr("IPython.get_ipython", lambda: "a notebook")
+    monkeypatch.setattr("IPython.display.display", shown.append)
     trainer, notebook = early(tmp_path / "a", 0.1, 0.9, 0.5, 0.4, 0.3)
     capfd.readouterr()
     trainer.train()
@@ -270,6 +293,7 @@ def test_early_stopping_ends_with_the_best_weights_and_resumes_its_patience(tmp_
     assert "INFO" not in printed.out + printed.err
     assert len([line for line in re.split(r"[\n\r]", printed.out) if line.strip()]) == 0
     assert "4/8" in printed.err
+    assert shown == [notebook.figure]
     assert "4 steps" in notebook.figure.alt and "dev loss" in notebook.figure.alt
     history = trainer_history(trainer.state)
     assert history["dev_accuracy"] == [0.1, 0.9, 0.5, 0.4]
@@ -507,13 +531,11 @@ def test_upstream_a_half_written_checkpoint_starts_from_the_first_step(stock_run
     assert len(resumed) == len(whole) and resumed[0] != whole[0]
 
 
-if __name__ == "__main__":  # one run in a process of its own: DIRECTORY SETTINGS
+if __name__ == "__main__":  # one run in a process of its own: DIRECTORY OPTIONS
     told = json.loads(sys.argv[2])
-    trainer = build(
-        sys.argv[1],
-        group_by_length=True,
-        extra_layers=told.get("extra_layers", 0),
-        callbacks=[Killer(told["kill"])] if "kill" in told else None,
-    )
-    trainer.train(told.get("resume"))
+    resume, kill = told.pop("resume", None), told.pop("kill", None)
+    callbacks = None if kill is None else [Killer(kill)]
+    trainer = build(sys.argv[1], group_by_length=True, callbacks=callbacks, **told)
+    trainer.train(resume)
+    print("losses", json.dumps(losses(trainer)))
     print(runs.weights_digest(trainer.model))

@@ -375,7 +375,7 @@ class ThroughputCallback(TrainerCallback):
             A batch with a two-dimensional "attention_mask" is counted by that.
 
     Attributes:
-        real_tokens, padded_tokens: counts so far; the second is rows x longest row.
+        real_tokens, padded_tokens: counts so far, in this process; the second is rows x longest.
         seconds: of wall time.
     """
 
