@@ -224,12 +224,20 @@ def test_other_labels_and_damaged_files_are_refused_in_words(tmp_path):
     content = json.loads(cloze.questions_path().read_text(encoding="utf-8"))
     path = tmp_path / "questions.json"
     path.write_text(json.dumps({**content, "labels": {"dev": "0" * 64}}), encoding="utf-8")
-    with pytest.raises(InputError, match="its dev questions were made from other labels") as told:
+    with pytest.raises(InputError, match="damaged or were made from other labels") as told:
         cloze.frozen("dev", path)
     assert "python -m course_lib.data.cloze build" in str(told.value)
     line, *rest = content["splits"]["dev"][0]
+    for field in range(8):  # any place that is not the one that was chosen
+        place = [line, *rest]
+        place[field] = "LOC" if place[field] == "PER" else "PER" if field == 5 else place[field] + 1
+        moved = {**content["splits"], "dev": [place, *content["splits"]["dev"][1:]]}
+        path.write_text(json.dumps({**content, "splits": moved}), encoding="utf-8")
+        with pytest.raises(InputError, match=r"questions\.json"):
+            cloze.frozen("dev", path)
     for damaged in (
         "{",
+        "[" * 100_000,
         "[]",
         "{}",
         json.dumps({**content, "splits": {"dev": [[line]]}}),
@@ -239,8 +247,9 @@ def test_other_labels_and_damaged_files_are_refused_in_words(tmp_path):
         path.write_text(damaged, encoding="utf-8")
         with pytest.raises(InputError, match=r"questions\.json: damaged"):
             cloze.frozen("dev", path)
-    with pytest.raises(InputError, match=r"none\.json"):
+    with pytest.raises(InputError, match=r"none\.json") as told:
         cloze.frozen("dev", tmp_path / "none.json")
+    assert "damaged (" not in str(told.value)
 
 
 def test_a_change_of_labels_is_noticed(monkeypatch):

@@ -473,3 +473,10 @@ def test_cloze_questions_come_back_with_their_offsets(tmp_path, kind):
             assert example["answers"]
             for answer, start in zip(example["answers"], example["answer_starts"], strict=True):
                 assert example["context"].startswith(answer, start)
+
+
+def test_a_directory_in_the_way_is_told_in_words(tmp_path):
+    (tmp_path / "lcqmc").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="lcqmc"):
+        materialize("lcqmc", tmp_path, "dev")
+    assert (tmp_path / "lcqmc").read_text(encoding="utf-8") == "mine"

@@ -545,3 +545,16 @@ def test_bootstrap_of_f1_reads_span_counts():
 def test_counts_of_another_shape_are_refused(counts):
     with pytest.raises(ValueError, match=r"expected \[sentences, 3\]"):
         paired_bootstrap_f1(counts, counts)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [([1.0], [0, 1, 1]), (1.0, [0, 1]), ([0, 1], [[0], [1]]), ([1, 0], [1])]
+)
+def test_bootstrap_compares_the_same_examples(first, second):
+    with pytest.raises(ValueError, match="shapes"):
+        paired_bootstrap(first, second)
+
+
+def test_bootstrap_refuses_what_is_no_number():
+    with pytest.raises(ValueError, match="NaN"):
+        paired_bootstrap([0.0, float("nan")], [0.0, 1.0])

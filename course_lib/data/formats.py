@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from course_lib.data.splits import SPLITS
 from course_lib.runtime import InputError, atomic_file
 
-SPLITS = ("train", "dev", "test")
 # data set -> split of the course -> what to give load_dataset as `splits`, which chooses the
 # columns that are read. msra_ner has no official dev split, cmrc2018 and squad no public test.
 OFFICIAL_SPLITS = {
@@ -78,7 +78,6 @@ def materialize(
     load = getattr(import_module(f"course_lib.data.{module}"), function)
     suffix = ".json" if name in ("cmrc2018", "squad") else ".tsv"
     folder = Path(directory, *name.split("/"))
-    folder.mkdir(parents=True, exist_ok=True)
     paths = {}
     for split in wanted:
         examples = load(split, max_examples=max_examples, seed=seed)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from course_lib import runtime
 from course_lib.data.readers import decode, read_bytes
 from course_lib.data.reporting import markdown_table, wilson
+from course_lib.data.splits import SPLITS, wanted
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
 
 LABELS = ["different", "same"]
-SPLITS = ("train", "dev", "test")
 COLUMNS = ("id", "group", "sentence1", "sentence2", "label", "kind")
 SAME_KINDS = ("paraphrase", "reorder", "wording")
 DIFFERENT_KINDS = (
@@ -64,14 +64,11 @@ def load_pairs(
 
     Raises:
         InputError: the file is missing or damaged; with its line.
-        ValueError: an unknown split.
+        ValueError: an unknown split, or a max_examples below 1.
     """
     from paddlenlp.datasets import MapDataset
 
-    names = [splits] if isinstance(splits, str) else list(splits)
-    for name in names:
-        if name not in SPLITS:
-            raise ValueError(f"split {name!r}; expected one of {', '.join(SPLITS)}")
+    names = wanted(splits, max_examples)
     dealt = split_rows()
     datasets = []
     for name in names:

