@@ -390,3 +390,68 @@ def test_bad_arguments_and_answers_are_refused(tokenizer):
             InputError, match=f"example q-1: the answer '北京' does not stand at {start}"
         ):
             convert_qa_examples([{**row, "answer_starts": [start]}], tokenizer)
+
+
+# --- what is no example -------------------------------------------------------------------------
+
+QUESTION = {
+    "id": "7",
+    "context": "北京是首都",
+    "question": "哪里",
+    "answers": ["北京"],
+    "answer_starts": [0],
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"context": None},
+        {"question": 3},
+        {"answers": None},
+        {"answers": "北京"},
+        {"answers": [""]},
+        {"answers": [None]},
+        {"answer_starts": []},
+        {"answer_starts": [None]},
+        {"answer_starts": [float("nan")]},
+        {"answer_starts": [0.0]},
+        {"answer_starts": [True]},
+        {"answer_starts": [-1]},
+        {"answer_starts": [9]},
+    ],
+)
+def test_a_question_that_is_none_names_the_example(tokenizer, change):
+    assert convert_qa_examples([QUESTION], tokenizer)
+    with pytest.raises(InputError, match="example 7"):
+        convert_qa_examples([{**QUESTION, **change}], tokenizer)
+
+
+@pytest.mark.parametrize("examples", [QUESTION, ["北京"], [{"id": "7"}]])
+def test_questions_are_dicts_in_a_list(tokenizer, examples):
+    with pytest.raises(InputError, match="example"):
+        convert_qa_examples(examples, tokenizer)
+
+
+@pytest.mark.parametrize("label", [1.9, "1", True, None])
+def test_a_label_that_is_no_whole_number_is_not_cut_to_one(tokenizer, label):
+    with pytest.raises(InputError, match="label"):
+        convert_tokens_example({"tokens": ["北"], "labels": [label]}, tokenizer)
+    with pytest.raises(InputError, match="label"):
+        convert_pair_example({"sentence1": "a", "sentence2": "b", "label": label}, tokenizer)
+
+
+def test_tokens_and_sentences_are_texts(tokenizer):
+    for token in (["北"], None, 3, ""):
+        with pytest.raises(InputError, match="the token"):
+            convert_tokens_example({"tokens": [token], "labels": [1]}, tokenizer)
+    with pytest.raises(InputError, match="sentence2"):
+        convert_pair_example({"sentence1": "a", "sentence2": None, "label": 0}, tokenizer)
+
+
+def test_sizes_may_be_numpy_s(tokenizer):
+    eight = np.int64(80)
+    assert convert_qa_examples([QUESTION], tokenizer, max_seq_length=eight, doc_stride=np.int64(4))
+    assert convert_tokens_example(
+        {"tokens": ["北"], "labels": [np.int64(2)]}, tokenizer, max_seq_length=eight
+    )[2] == [-100, 2, -100]

@@ -9,6 +9,8 @@ gets one character and the next all the rest, and some texts stop it with IndexE
 
 from __future__ import annotations
 
+import math
+import numbers
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -50,11 +52,13 @@ def convert_pair_example(
         Types are 0 up to the first [SEP], 1 after it.
 
     Raises:
-        InputError: `max_seq_length` leaves no room for a token of each sentence.
+        InputError: `max_seq_length` leaves no room for a token of each sentence; a sentence that is
+            no text, or a label that is no whole number.
     """
-    _check_whole("max_seq_length", max_seq_length, 5)
+    max_seq_length = _whole("max_seq_length", max_seq_length, 5)
+    name = _name(example)
     first, second = (
-        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(example[key]))
+        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(_text(example, key, name)))
         for key in ("sentence1", "sentence2")
     )
     # What truncation="longest_first" does; but that warns at every pair that it cuts.
@@ -65,7 +69,7 @@ def convert_pair_example(
         "token_type_ids": tokenizer.create_token_type_ids_from_sequences(first, second),
     }
     if not is_test:
-        fields["labels"] = np.int64(example["label"])
+        fields["labels"] = np.int64(_whole(f"{name}: label", example.get("label"), 0))
     return fields if return_dict else tuple(fields.values())
 
 
@@ -93,11 +97,11 @@ def convert_tokens_example(
         [SEP]; the first two when `is_test`; or a dict of them.
 
     Raises:
-        InputError: `max_seq_length` below 3, a token that is empty or would become several ids, or
-            another number of labels than of tokens.
+        InputError: `max_seq_length` below 3, a token that is empty or would become several ids, a
+            label that is no whole number, or another number of labels than of tokens.
     """
-    _check_whole("max_seq_length", max_seq_length, 3)
-    name = f"example {example['id']}" if "id" in example else "tokens"
+    max_seq_length = _whole("max_seq_length", max_seq_length, 3)
+    name = _name(example, "tokens")
     tokens = example["tokens"]
     ids = [_token_id(token, tokenizer, name) for token in tokens[: max_seq_length - 2]]
     input_ids = tokenizer.build_inputs_with_special_tokens(ids)
@@ -106,15 +110,16 @@ def convert_tokens_example(
         if len(example["labels"]) != len(tokens):
             problem = f"{len(tokens)} tokens and {len(example['labels'])} labels"
             raise InputError(name, problem, "one label for each token")
-        fields["labels"] = [IGNORED, *map(int, example["labels"][: len(ids)]), IGNORED]
+        labels = [_whole(f"{name}: label", label, IGNORED) for label in example["labels"]]
+        fields["labels"] = [IGNORED, *labels[: len(ids)], IGNORED]
     return fields if return_dict else tuple(fields.values())
 
 
 def _token_id(token: str, tokenizer, name: str) -> int:
     known = _ids_of.setdefault(tokenizer, {})
+    if not isinstance(token, str) or not token:
+        raise InputError(name, f"the token {token!r}", "a character")
     if token not in known:
-        if not isinstance(token, str) or not token:
-            raise InputError(name, f"the token {token!r}", "a character")
         pieces = tokenizer.tokenize(token)
         if len(pieces) > 1 and len(token) > 1:
             problem = f"the token {token!r} is {len(pieces)} tokens to the tokenizer"
@@ -174,20 +179,21 @@ def convert_qa_examples(
         where none does.
 
     Raises:
-        InputError: lengths that leave no room for the context, a tokenizer without WordPiece, or an
-            answer that is not at its offset.
+        InputError: lengths that leave no room for the context, a tokenizer without WordPiece, a
+            question or context that is no text, or an answer that is not at its offset.
     """
-    _check_whole("max_question_length", max_question_length, 1)
-    _check_whole("max_seq_length", max_seq_length, max_question_length + 4)
-    _check_whole("doc_stride", doc_stride, 1)
+    max_question_length = _whole("max_question_length", max_question_length, 1)
+    max_seq_length = _whole("max_seq_length", max_seq_length, max_question_length + 4)
+    doc_stride = _whole("doc_stride", doc_stride, 1)
     features = []
     for index, example in enumerate(examples):
-        question, _ = tokenize_with_offsets(example["question"], tokenizer)
+        name = _name(example, f"example {index}")
+        question, _ = tokenize_with_offsets(_text(example, "question", name), tokenizer)
         question_ids = tokenizer.convert_tokens_to_ids(question[:max_question_length])
-        tokens, offsets = tokenize_with_offsets(example["context"], tokenizer)
+        tokens, offsets = tokenize_with_offsets(_text(example, "context", name), tokenizer)
         context_ids = tokenizer.convert_tokens_to_ids(tokens)
         room = max_seq_length - 3 - len(question_ids)
-        spans = [] if is_test else _answer_tokens(example, offsets, index)
+        spans = [] if is_test else _answer_tokens(example, offsets, name)
         for first, end in _windows(len(tokens), room, min(doc_stride, room)):
             ids = context_ids[first:end]
             before = len(question_ids) + 2
@@ -216,13 +222,20 @@ def _windows(count: int, room: int, stride: int) -> Iterator[tuple[int, int]]:
 
 
 def _answer_tokens(
-    example: dict[str, Any], offsets: list[tuple[int, int]], index: int
+    example: dict[str, Any], offsets: list[tuple[int, int]], name: str
 ) -> list[tuple[int, int]]:
     """First and last token of each answer that has a token."""
+    answers, starts = example.get("answers"), example.get("answer_starts")
+    sizes = [len(each) if isinstance(each, (list, tuple)) else None for each in (answers, starts)]
+    if None in sizes or sizes[0] != sizes[1]:
+        problem = f"answers {answers!r:.40} and answer_starts {starts!r:.40}"
+        raise InputError(name, problem, "two lists of one length")
     spans = []
-    for answer, start in zip(example["answers"], example["answer_starts"], strict=True):
+    for answer, start in zip(answers, starts, strict=True):
+        if not isinstance(answer, str) or not answer:
+            raise InputError(name, f"the answer {answer!r:.40}", "a text")
+        start = _whole(f"{name}: the offset of {answer!r:.40}", start, -math.inf)
         if start < 0 or not example["context"].startswith(answer, start):
-            name = f"example {example.get('id', index)}"
             problem = f"the answer {answer!r} does not stand at {start}"
             raise InputError(name, problem, "its offset in the context")
         end = start + len(answer)
@@ -324,6 +337,21 @@ def _words(text: str, basic) -> Iterator[tuple[str, list[int]]]:
         yield "".join(word), places
 
 
-def _check_whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(name, f"is {value!r}", f"a whole number of at least {least}")
+def _name(example: dict[str, Any], otherwise: str = "example") -> str:
+    if not isinstance(example, dict):
+        raise InputError(otherwise, f"is of type {type(example).__name__}", "a dict an example")
+    return f"example {example['id']}" if "id" in example else otherwise
+
+
+def _text(example: dict[str, Any], key: str, name: str) -> str:
+    text = example.get(key)
+    if not isinstance(text, str):
+        raise InputError(name, f"{key} is {text!r:.40}", "a text")
+    return text
+
+
+def _whole(name: str, value: object, least: float) -> int:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        bound = "" if least == -math.inf else f" of at least {least}"
+        raise InputError(name, f"is {value!r}", f"a whole number{bound}")
+    return int(value)
