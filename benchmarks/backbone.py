@@ -23,7 +23,7 @@ from course_lib.data.people_daily import LABELS, load_people_daily
 from course_lib.data.spans import Span, bio_spans, look_up, training_names
 from course_lib.models import freeze_layers, load_backbone
 from course_lib.runtime import seed_everything, select_device
-from course_lib.training import evaluate, fit, paired_bootstrap, predict
+from course_lib.training import evaluate, fit, paired_bootstrap, paired_bootstrap_f1, predict
 from course_lib.training.prediction import inference_mode
 from course_lib.training.pretraining import (
     WordEncoder,
@@ -192,7 +192,7 @@ def entities(backbone: Path, seeds: Sequence[int], split: str) -> dict:
     for column, name in ((1, "seen"), (2, "unseen")):
         result[name] = {kind: _f1(each[:, column]) for kind, each in counts.items()}
     result["difference"] = {
-        kind: bootstrap_f1(counts["backbone"][:, 0], counts[kind][:, 0])
+        kind: _rounded(paired_bootstrap_f1(counts["backbone"][:, 0], counts[kind][:, 0]))
         for kind in ("random", "dictionary")
     }
     result["fine_tuning_seconds"] = [round(value) for value in seconds]
@@ -276,17 +276,6 @@ def count(dataset, found: list[set[Span]], names: dict[str, int]) -> np.ndarray:
 def _f1(counts: np.ndarray) -> float:
     right, found, true = counts.sum(axis=0)
     return round(float(2 * right / max(1, found + true)), 4)
-
-
-def bootstrap_f1(first: np.ndarray, second: np.ndarray, resamples: int = 2000) -> dict:
-    """Difference of two span F1 and its 95% interval, sentences drawn with replacement."""
-    random = np.random.RandomState(42)
-    draws = []
-    for _ in range(resamples):
-        rows = random.randint(len(first), size=len(first))
-        draws.append(_f1(first[rows]) - _f1(second[rows]))
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return _rounded({"difference": _f1(first) - _f1(second), "low": low, "high": high})
 
 
 def masked(backbone: Path, split: str) -> dict:

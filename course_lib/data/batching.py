@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
 
 import numpy as np
 from paddle.io import BatchSampler, DataLoader
@@ -41,7 +40,7 @@ def convert_example(
     Raises:
         InputError: `max_seq_length` leaves no room for a token between [CLS] and [SEP].
     """
-    max_seq_length = _whole("max_seq_length", max_seq_length, 3)
+    max_seq_length = whole("max_seq_length", max_seq_length, 3)
     encoded = tokenizer(
         example["text"], max_length=max_seq_length, truncation=True, return_token_type_ids=True
     )
@@ -115,10 +114,10 @@ class ResumableBatchSampler(BatchSampler):
         num_replicas: int,
         rank: int,
     ) -> None:
-        self.seed = _whole("seed", seed, 0, 2**32 - 1)
-        self.pool_batches = _whole("pool_batches", pool_batches, 1)
-        self.num_replicas = _whole("num_replicas", num_replicas, 1)
-        self.rank = _whole("rank", rank, 0, self.num_replicas - 1)
+        self.seed = whole("seed", seed, 0, 2**32 - 1)
+        self.pool_batches = whole("pool_batches", pool_batches, 1)
+        self.num_replicas = whole("num_replicas", num_replicas, 1)
+        self.rank = whole("rank", rank, 0, self.num_replicas - 1)
         self.lengths = _check_lengths(lengths, self.num_replicas)
         self.shuffle = shuffle
         self.epoch = self.start_batch = 0
@@ -136,8 +135,8 @@ class ResumableBatchSampler(BatchSampler):
 
     def set_epoch(self, epoch: int, start_batch: int = 0) -> None:
         """Let the next iteration give epoch `epoch` from its batch `start_batch` (0-based) on."""
-        epoch = _whole("epoch", epoch, 0)
-        start_batch = _whole("start_batch", start_batch, 0, self.count(epoch))
+        epoch = whole("epoch", epoch, 0)
+        start_batch = whole("start_batch", start_batch, 0, self.count(epoch))
         self.epoch, self.start_batch = epoch, start_batch
 
     def global_batches(self, epoch: int | None = None) -> list[list[int]]:
@@ -221,7 +220,7 @@ class LengthGroupedBatchSampler(ResumableBatchSampler):
         rank: int = 0,
     ) -> None:
         super().__init__(lengths, shuffle, seed, pool_batches, num_replicas, rank)
-        self.batch_size, self.drop_last = _whole("batch_size", batch_size, 1), drop_last
+        self.batch_size, self.drop_last = whole("batch_size", batch_size, 1), drop_last
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         rows = self.batch_size * self.num_replicas
@@ -274,7 +273,7 @@ class TokenBudgetBatchSampler(ResumableBatchSampler):
         rank: int = 0,
     ) -> None:
         super().__init__(lengths, shuffle, seed, pool_batches, num_replicas, rank)
-        self.max_tokens = max_tokens = _whole("max_tokens", max_tokens, 1)
+        self.max_tokens = max_tokens = whole("max_tokens", max_tokens, 1)
         if self.lengths.min() < 1:
             problem = f"example {self.lengths.argmin()} has no token"
             raise InputError("lengths", problem, "at least 1, or the budget bounds nothing")
@@ -312,14 +311,6 @@ class TokenBudgetBatchSampler(ResumableBatchSampler):
                 batches.append(pool[first : first + height])
                 first += height
         return [*batches[1:], batches[0]] if self._left_over else batches  # longest first
-
-
-def _whole(name: str, value: object, least: int, most: float = math.inf) -> int:
-    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not fits or not least <= value <= most:
-        expected = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
-        raise InputError(name, f"is {value!r}", f"a whole number {expected}")
-    return int(value)
 
 
 def _check_lengths(lengths: Sequence[int], num_replicas: int) -> np.ndarray:

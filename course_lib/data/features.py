@@ -9,8 +9,6 @@ gets one character and the next all the rest, and some texts stop it with IndexE
 
 from __future__ import annotations
 
-import math
-import numbers
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
 
 import numpy as np
 from paddlenlp.data import Dict, Pad, Stack, Tuple
@@ -55,7 +54,7 @@ def convert_pair_example(
         InputError: `max_seq_length` leaves no room for a token of each sentence; a sentence that is
             no text, or a label that is no whole number.
     """
-    max_seq_length = _whole("max_seq_length", max_seq_length, 5)
+    max_seq_length = whole("max_seq_length", max_seq_length, 5)
     name = _name(example)
     first, second = (
         tokenizer.convert_tokens_to_ids(tokenizer.tokenize(_text(example, key, name)))
@@ -69,7 +68,7 @@ def convert_pair_example(
         "token_type_ids": tokenizer.create_token_type_ids_from_sequences(first, second),
     }
     if not is_test:
-        fields["labels"] = np.int64(_whole(f"{name}: label", example.get("label"), 0))
+        fields["labels"] = np.int64(whole(f"{name}: label", example.get("label"), 0))
     return fields if return_dict else tuple(fields.values())
 
 
@@ -100,7 +99,7 @@ def convert_tokens_example(
         InputError: `max_seq_length` below 3, a token that is empty or would become several ids, a
             label that is no whole number, or another number of labels than of tokens.
     """
-    max_seq_length = _whole("max_seq_length", max_seq_length, 3)
+    max_seq_length = whole("max_seq_length", max_seq_length, 3)
     name = _name(example, "tokens")
     tokens = example["tokens"]
     ids = [_token_id(token, tokenizer, name) for token in tokens[: max_seq_length - 2]]
@@ -110,7 +109,7 @@ def convert_tokens_example(
         if len(example["labels"]) != len(tokens):
             problem = f"{len(tokens)} tokens and {len(example['labels'])} labels"
             raise InputError(name, problem, "one label for each token")
-        labels = [_whole(f"{name}: label", label, IGNORED) for label in example["labels"]]
+        labels = [whole(f"{name}: label", label, IGNORED) for label in example["labels"]]
         fields["labels"] = [IGNORED, *labels[: len(ids)], IGNORED]
     return fields if return_dict else tuple(fields.values())
 
@@ -182,9 +181,9 @@ def convert_qa_examples(
         InputError: lengths that leave no room for the context, a tokenizer without WordPiece, a
             question or context that is no text, or an answer that is not at its offset.
     """
-    max_question_length = _whole("max_question_length", max_question_length, 1)
-    max_seq_length = _whole("max_seq_length", max_seq_length, max_question_length + 4)
-    doc_stride = _whole("doc_stride", doc_stride, 1)
+    max_question_length = whole("max_question_length", max_question_length, 1)
+    max_seq_length = whole("max_seq_length", max_seq_length, max_question_length + 4)
+    doc_stride = whole("doc_stride", doc_stride, 1)
     features = []
     for index, example in enumerate(examples):
         name = _name(example, f"example {index}")
@@ -234,7 +233,7 @@ def _answer_tokens(
     for answer, start in zip(answers, starts, strict=True):
         if not isinstance(answer, str) or not answer:
             raise InputError(name, f"the answer {answer!r:.40}", "a text")
-        start = _whole(f"{name}: the offset of {answer!r:.40}", start, -math.inf)
+        start = whole(f"{name}: the offset of {answer!r:.40}", start)
         if start < 0 or not example["context"].startswith(answer, start):
             problem = f"the answer {answer!r} does not stand at {start}"
             raise InputError(name, problem, "its offset in the context")
@@ -348,10 +347,3 @@ def _text(example: dict[str, Any], key: str, name: str) -> str:
     if not isinstance(text, str):
         raise InputError(name, f"{key} is {text!r:.40}", "a text")
     return text
-
-
-def _whole(name: str, value: object, least: float) -> int:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        bound = "" if least == -math.inf else f" of at least {least}"
-        raise InputError(name, f"is {value!r}", f"a whole number{bound}")
-    return int(value)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from course_lib import runtime
 from course_lib.data.readers import decode, read_bytes
 from course_lib.data.reporting import markdown_table, wilson
-from course_lib.data.splits import SPLITS, wanted
+from course_lib.data.splits import SPLITS, balanced, wanted
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -83,19 +83,9 @@ def load_pairs(
         ]
         random.Random(name).shuffle(chosen)
         if max_examples is not None:
-            chosen = _balanced(chosen, max_examples, seed)
+            chosen = balanced(chosen, max_examples, seed)
         datasets.append(MapDataset(chosen, label_list=list(LABELS)))
     return datasets[0] if isinstance(splits, str) else datasets
-
-
-def _balanced(chosen: list[dict], max_examples: int, seed: int) -> list[dict]:
-    draw = random.Random(seed)
-    kept: set[str] = set()
-    for label in range(len(LABELS)):
-        ids = [row["id"] for row in chosen if row["label"] == label]
-        share = (max_examples + 1 - label) // len(LABELS)
-        kept.update(draw.sample(ids, min(share, len(ids))))
-    return [row for row in chosen if row["id"] in kept]
 
 
 def read_rows(path: Path | None = None) -> list[dict[str, str]]:

