@@ -1,0 +1,310 @@
+"""Pruning: importance against finite differences, cut models against masked ones."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+
+import course_lib  # noqa: F401
+from course_lib.compression import cut, importance, load_pruned, masks, prune, reorder
+from course_lib.models import freeze_layers, save_model
+from course_lib.runtime import InputError, seed_everything
+
+import numpy as np
+import paddle
+import paddlenlp.transformers as transformers
+import pytest
+import training_runs as runs
+
+LAYERS, HEADS, NEURONS, LENGTH = 2, 4, 12, 9
+KINDS = [
+    f"{family}For{task}"
+    for family in ("Ernie", "Bert")
+    for task in ("SequenceClassification", "TokenClassification", "QuestionAnswering")
+]
+HIDDEN = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": NEURONS,
+    "max_position_embeddings": 32,
+    "initializer_range": 0.4,  # large, so that masking a part changes the output visibly
+}
+
+
+def build(kind: str = "ErnieForSequenceClassification", **config):
+    seed_everything(3)
+    cls = getattr(transformers, kind)
+    labels = {} if "Question" in kind else {"num_labels": 3}
+    model = cls(cls.config_class(**{**HIDDEN, **labels, **config}))
+    for parameter in model.parameters():  # biases and norms too: zeros would hide mistakes
+        parameter.set_value(parameter + paddle.normal(std=0.1, shape=parameter.shape))
+    model.eval()
+    return model
+
+
+def batch(kind: str = "ErnieForSequenceClassification", rows: int = 4, seed: int = 0) -> dict:
+    random = np.random.RandomState(seed)
+    ids = random.randint(1, 40, [rows, LENGTH])
+    ids[1, 6:] = 0
+    features = {"input_ids": ids, "token_type_ids": np.zeros_like(ids)}
+    if "Question" in kind:
+        for name in ("start_positions", "end_positions"):
+            features[name] = random.randint(0, 6, [rows])
+    else:
+        features["labels"] = random.randint(0, 3, ids.shape if "Token" in kind else [rows])
+    return {name: paddle.to_tensor(value) for name, value in features.items()}
+
+
+def outputs(model, kind: str) -> list[np.ndarray]:
+    inputs = {k: v for k, v in batch(kind).items() if k in ("input_ids", "token_type_ids")}
+    with paddle.no_grad():
+        result = model(**inputs)
+    return [one.numpy() for one in (result if isinstance(result, tuple) else (result,))]
+
+
+def worth(seed: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.RandomState(seed)
+    return random.rand(LAYERS, HEADS), random.rand(LAYERS, NEURONS)
+
+
+def ones() -> list[np.ndarray]:
+    return [np.ones([LAYERS, count], "float32") for count in (HEADS, NEURONS)]
+
+
+def test_importance_is_the_derivative_by_a_mask():
+    model, data = build(), batch()
+    tables = importance(model, [data])
+    inputs = {name: data[name] for name in ("input_ids", "token_type_ids")}
+
+    def losses(part: int, layer: int, index: int, value: float) -> np.ndarray:
+        given = ones()
+        given[part][layer, index] = value
+        with paddle.no_grad(), masks(model, *given):
+            logits = model(**inputs)
+        return paddle.nn.functional.cross_entropy(logits, data["labels"], reduction="none").numpy()
+
+    step = 1e-2
+    for part, table in enumerate(tables):
+        assert (table > 0).all()
+        for layer, index in np.ndindex(table.shape):
+            up, down = (losses(part, layer, index, 1 + sign * step) for sign in (1, -1))
+            expected = np.abs((up - down) / (2 * step)).sum()
+            assert table[layer, index] == pytest.approx(expected, rel=2e-2, abs=2e-3)
+
+
+def test_importance_does_not_depend_on_the_batches_and_leaves_the_model_alone():
+    model, data = build(hidden_dropout_prob=0.5), batch(rows=6)
+    model.train()
+    model.classifier.weight.stop_gradient = True
+    freeze_layers(model, 1)  # layer_norm with frozen weights derives wrongly: is worked around
+    before = runs.weights_digest(model)
+    whole = importance(model, [data])
+    halves = [{name: v[first : first + 3] for name, v in data.items()} for first in (0, 3)]
+    halved = importance(model, halves)
+    for one, other in zip(whole, halved, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    assert runs.weights_digest(model) == before
+    assert model.ernie.encoder.layers[0].norm1.weight.stop_gradient
+    assert model.training and model.classifier.weight.stop_gradient
+    assert not model.ernie.pooler.dense.weight.stop_gradient
+    assert all(parameter.grad is None for parameter in model.parameters())
+    tuples = importance(model, [tuple(data.values())])
+    np.testing.assert_array_equal(tuples[0], whole[0])
+
+
+def test_importance_takes_a_loss_of_the_user_and_all_heads():
+    for kind in KINDS:
+        heads, neurons = importance(build(kind), [batch(kind)])
+        assert heads.shape == (LAYERS, HEADS) and neurons.shape == (LAYERS, NEURONS)
+        assert (heads > 0).all()
+    kind = "ErnieForQuestionAnswering"
+
+    def criterion(outputs, labels):
+        losses = [
+            paddle.nn.functional.cross_entropy(one, label)
+            for one, label in zip(outputs, labels, strict=True)
+        ]
+        return losses[0] + 0.01 * losses[1]
+
+    other = importance(build(kind), [batch(kind)], criterion)
+    assert not np.allclose(other[0], importance(build(kind), [batch(kind)])[0], rtol=0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [0.75, "1/4"])
+def test_a_pruned_model_gives_what_the_masked_one_gives(kind, width, tmp_path):
+    model, (heads, neurons) = build(kind), worth()
+    before = runs.weights_digest(model)
+    pruned = prune(model, width, heads, neurons)
+    assert type(pruned) is type(model) and runs.weights_digest(model) == before
+    share = 0.75 if width == 0.75 else 0.25
+    assert pruned.config.heads_per_layer == [int(HEADS * share)] * LAYERS
+    assert pruned.config.neurons_per_layer == [int(NEURONS * share)] * LAYERS
+    layer = pruned.base_model.encoder.layers[1]
+    head_dim = 16 // HEADS
+    assert layer.self_attn.head_dim == head_dim
+    assert layer.self_attn.q_proj.weight.shape == [16, int(HEADS * share) * head_dim]
+    assert layer.linear2.weight.shape == [int(NEURONS * share), 16]
+
+    given = ones()
+    for mask, table in zip(given, (heads, neurons), strict=True):
+        drop = table.shape[1] - int(table.shape[1] * share)
+        for row, values in zip(mask, table, strict=True):
+            row[np.argsort(values)[:drop]] = 0
+    with masks(model, *given):
+        masked = outputs(model, kind)
+    result = outputs(pruned, kind)
+    for one, other in zip(result, masked, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert (
+        max(np.abs(a - b).max() for a, b in zip(result, outputs(model, kind), strict=True)) > 0.01
+    )
+
+    pruned.save_pretrained(str(tmp_path))
+    loaded = load_pruned(tmp_path)
+    assert type(loaded) is type(model) and loaded.config.heads_per_layer is not None
+    for one, other in zip(result, outputs(loaded, kind), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "kind", ["RobertaForSequenceClassification", "ElectraForTokenClassification"]
+)
+def test_what_is_built_of_the_same_encoder_is_pruned_too(kind):
+    model, (heads, neurons) = build(kind), worth()
+    pruned = prune(model, 0.5, heads, neurons)
+    given = [(table >= np.median(table, axis=1, keepdims=True)) * 1.0 for table in (heads, neurons)]
+    with masks(model, *given):
+        masked = outputs(model, kind)
+    np.testing.assert_allclose(outputs(pruned, kind)[0], masked[0], atol=1e-5)
+
+
+def test_reordering_changes_nothing_and_puts_the_best_first():
+    model, (heads, neurons) = build(), worth()
+    ordered = reorder(model, heads, neurons)
+    np.testing.assert_allclose(outputs(ordered, "")[0], outputs(model, "")[0], atol=1e-5)
+    first = cut(ordered, [range(2)] * LAYERS, [range(6)] * LAYERS)
+    np.testing.assert_allclose(
+        outputs(first, "")[0], outputs(prune(model, 0.5, heads, neurons), "")[0], atol=1e-5
+    )
+
+
+def test_layers_of_different_sizes_are_saved_and_loaded(tmp_path):
+    model = cut(build(), [[3], [0, 2]], [range(5), [11]])
+    model.save_pretrained(str(tmp_path))
+    settings = json.loads((tmp_path / "config.json").read_text())
+    assert settings["heads_per_layer"] == [1, 2] and settings["neurons_per_layer"] == [5, 1]
+    assert settings["num_attention_heads"] == HEADS  # which says how wide a head is
+    np.testing.assert_array_equal(outputs(load_pruned(tmp_path), ""), outputs(model, ""))
+    with pytest.raises(InputError, match="layers of one size"):
+        importance(model, [batch()])
+
+
+def test_a_pruned_model_trains_on(tmp_path):
+    model, tokenizer = runs.model_and_tokenizer()
+    random = np.random.RandomState(0)
+    pruned = prune(model, 0.5, random.rand(2, 2), random.rand(2, 32))
+    train_loader, _ = runs.loaders(tokenizer)
+    inputs = next(iter(train_loader))
+    pruned.train()
+    paddle.nn.functional.cross_entropy(pruned(*inputs[:2]), inputs[2]).backward()
+    unused = ("k_proj.bias",)  # a constant on all keys: softmax does not see it
+    for name, parameter in pruned.named_parameters():
+        assert parameter.grad is not None, name
+        assert name.endswith(unused) or float(parameter.grad.abs().max()) > 0, name
+    pruned.clear_gradients()
+    history = runs.fit(pruned, train_loader, epochs=10, learning_rate=1e-2, progress=False)
+    assert np.mean(history["loss"][-5:]) < np.mean(history["loss"][:5]) - 0.1
+
+    save_model(pruned, tokenizer, tmp_path / "small")
+    loaded = load_pruned(tmp_path / "small")
+    assert runs.weights_digest(loaded) == runs.weights_digest(pruned)
+    assert loaded.config.id2label == {0: "negative", 1: "positive"}
+    again = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "small"))
+    assert again("今天书好")["input_ids"] == tokenizer("今天书好")["input_ids"]
+    again = prune(loaded, 1, np.ones([2, 1]), np.ones([2, 16]))  # a cut one is cut as any other
+    assert runs.weights_digest(again) == runs.weights_digest(loaded)
+
+
+def test_a_pruned_model_exports_with_any_shape(tmp_path):
+    model = prune(build(), 0.5, *worth())
+    spec = [paddle.static.InputSpec([None, None], "int64", name) for name in ("input_ids", "types")]
+    static = paddle.jit.to_static(copy.deepcopy(model), input_spec=spec, full_graph=True)
+    paddle.jit.save(static, str(tmp_path / "model"))
+    loaded = paddle.jit.load(str(tmp_path / "model"))
+    for rows, length in ((1, 3), (4, LENGTH)):
+        data = [value[:rows, :length] for value in list(batch().values())[:2]]
+        with paddle.no_grad():
+            expected = model(*data).numpy()
+        np.testing.assert_allclose(loaded(*data).numpy(), expected, atol=1e-5)
+
+
+def test_refusals():
+    heads, neurons = worth()
+    model = build()
+    for width in (0, -1, 1.5, "3/0", "wide", None, True, float("nan")):
+        with pytest.raises(InputError, match=r"width: is .*above 0 and at most 1"):
+            prune(model, width, heads, neurons)
+    with pytest.raises(InputError, match=r"0\.2 of 4 heads leaves none"):
+        prune(model, 0.2, heads, neurons)
+    with pytest.raises(InputError, match="heads: has rows of"):
+        prune(model, 0.5, heads[:, :3], neurons)
+    with pytest.raises(InputError, match="is a bare encoder"):
+        prune(model.ernie, 0.5, heads, neurons)
+    with pytest.raises(InputError, match="is a bare encoder"):
+        importance(model.ernie, [batch()])
+    with pytest.raises(InputError, match="Linear: is a class that cannot be pruned"):
+        prune(paddle.nn.Linear(2, 2), 0.5, heads, neurons)
+    gpt = transformers.GPTForSequenceClassification(
+        transformers.GPTConfig(
+            vocab_size=9,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=8,
+        )
+    )
+    with pytest.raises(InputError, match="GPTForSequenceClassification: is a class that cannot"):
+        prune(gpt, 0.5, heads, neurons)
+    with pytest.raises(InputError, match="at least one batch"):
+        importance(model, [])
+    inputs = {name: value for name, value in batch().items() if name != "labels"}
+    with pytest.raises(InputError, match="has the columns input_ids, token_type_ids only"):
+        importance(model, [inputs])
+    with pytest.raises(InputError, match="is nan on a batch"):
+        importance(model, [batch()], lambda logits, labels: logits.mean() * float("nan"))
+    with pytest.raises(InputError, match="keeps none in layer 1"):
+        cut(model, [[0], []], [[0], [0]])
+    with pytest.raises(InputError, match="repeats"):
+        cut(model, [[0, 0], [1]], [[0], [0]])
+    with pytest.raises(InputError, match="in layer 0; expected 0 to 3"):
+        cut(model, [[4], [1]], [[0], [0]])
+
+
+def test_directories_that_do_not_fit_are_refused(tmp_path):
+    good = tmp_path / "good"
+    prune(build(), 0.5, *worth()).save_pretrained(str(good))
+
+    def broken(name: str, **changes):
+        directory = tmp_path / name
+        shutil.copytree(good, directory)
+        settings = json.loads((directory / "config.json").read_text())
+        (directory / "config.json").write_text(json.dumps({**settings, **changes}))
+        return directory
+
+    with pytest.raises(InputError, match="its heads_per_layer is"):
+        load_pruned(broken("a", heads_per_layer=[2]))
+    with pytest.raises(InputError, match="its neurons_per_layer is"):
+        load_pruned(broken("b", neurons_per_layer=[6, 99]))
+    with pytest.raises(InputError, match=r"k_proj.* is .* there and"):
+        load_pruned(broken("c", heads_per_layer=[3, 2]))
+    with pytest.raises(InputError, match="names the class 'MyOwn'"):
+        load_pruned(broken("d", architectures=["MyOwn"]))
+    with pytest.raises(InputError, match=r"has no config\.json"):
+        load_pruned(tmp_path)
+    (good / "model_state.pdparams").unlink()
+    with pytest.raises(InputError, match="has no weights"):
+        load_pruned(good)
