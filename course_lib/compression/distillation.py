@@ -1,0 +1,201 @@
+"""Training a smaller model to answer as a larger one does, and several widths of it at once.
+
+A teacher's probabilities say more than a label: how sure it is, and what the second choice is.
+DynaBERT (Hou et al. 2020, arXiv:2004.04037) trains all widths of one model in turn on the same
+batch. The weights of a narrow one are the first part of those of a wide one, so before that the
+parts are put in falling importance (`pruning.reorder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+
+from course_lib.compression.pruning import (
+    LABELS,
+    cut,
+    encoder_layers,
+    kept,
+    parse_width,
+    shape_of,
+)
+from course_lib.runtime import InputError
+from course_lib.training.trainer import CourseTrainer
+
+import paddle
+from paddle.nn import functional
+
+
+def soft_cross_entropy(
+    student: paddle.Tensor,
+    teacher: paddle.Tensor,
+    temperature: float = 1.0,
+    mask: paddle.Tensor | None = None,
+) -> paddle.Tensor:
+    """Cross entropy of the student's probabilities against the teacher's.
+
+    Args:
+        student, teacher: logits of one shape [..., classes].
+        temperature: both are divided by it before softmax; above 1 the small probabilities count
+            more. The result is multiplied by its square, which keeps the size of the gradients.
+        mask: [...], zero where there is only padding.
+
+    Returns:
+        The mean over all rows, or over those that the mask leaves (nats).
+    """
+    target = functional.softmax(teacher / temperature)
+    losses = -(target * functional.log_softmax(student / temperature)).sum(axis=-1)
+    return temperature**2 * _mean(losses, mask)
+
+
+def hidden_error(
+    student: Sequence[paddle.Tensor], teacher: Sequence[paddle.Tensor], mask: paddle.Tensor
+) -> paddle.Tensor:
+    """Mean squared difference of hidden states, over the real tokens of all layers.
+
+    Args:
+        student, teacher: for each layer [batch_size, length, hidden].
+        mask: [batch_size, length], zero where there is only padding.
+    """
+    pairs = zip(student, teacher, strict=True)
+    errors = [_mean(((one - other) ** 2).mean(axis=-1), mask) for one, other in pairs]
+    return sum(errors) / len(errors)
+
+
+def _mean(values: paddle.Tensor, mask: paddle.Tensor | None) -> paddle.Tensor:
+    return values.mean() if mask is None else (values * mask).sum() / mask.sum()
+
+
+@contextmanager
+def narrowed(model: paddle.nn.Layer, width: float) -> Iterator[None]:
+    """Let a model compute, inside the block, with the first part of its heads and neurons only.
+
+    The weights stay whole and get their gradients; what is left out is not computed.
+
+    Raises:
+        InputError: as `pruning.prune`.
+    """
+    layers = encoder_layers(model)
+    counts = [kept(width, *layer) for layer in zip(*shape_of(model), strict=True)]
+    with ExitStack() as stack:
+        for layer, (heads, neurons) in zip(layers, counts, strict=True):
+            attention = layer.self_attn
+            inner = heads * attention.head_dim
+            for owner, name, rows, columns in (
+                (attention, "q_proj", None, inner),
+                (attention, "k_proj", None, inner),
+                (attention, "v_proj", None, inner),
+                (attention, "out_proj", inner, None),
+                (layer, "linear1", None, neurons),
+                (layer, "linear2", neurons, None),
+            ):
+                linear = getattr(owner, name)
+                stack.callback(setattr, owner, name, linear)
+                setattr(owner, name, _Part(linear, rows, columns))
+            stack.callback(setattr, attention, "num_heads", attention.num_heads)
+            attention.num_heads = heads
+        yield
+
+
+class _Part(paddle.nn.Layer):
+    """The first inputs (rows) and outputs (columns) of a Linear; None is all of them."""
+
+    def __init__(self, linear: paddle.nn.Linear, rows: int | None, columns: int | None) -> None:
+        super().__init__()
+        self.linear, self.rows, self.columns = linear, rows, columns
+
+    def forward(self, value: paddle.Tensor) -> paddle.Tensor:
+        weight, bias = self.linear.weight[: self.rows, : self.columns], self.linear.bias
+        return functional.linear(value, weight, None if bias is None else bias[: self.columns])
+
+
+def narrow(model: paddle.nn.Layer, width: float) -> paddle.nn.Layer:
+    """A new, smaller model that computes what `narrowed` lets this one compute.
+
+    Raises:
+        InputError: as `pruning.prune`.
+    """
+    counts = [kept(width, *layer) for layer in zip(*shape_of(model), strict=True)]
+    return cut(model, [range(heads) for heads, _ in counts], [range(n) for _, n in counts])
+
+
+@contextmanager
+def _hidden_states(model: paddle.nn.Layer) -> Iterator[list[paddle.Tensor]]:
+    """Collect what the encoder's layers give out in the block."""
+    states: list[paddle.Tensor] = []
+    with ExitStack() as stack:
+        for layer in encoder_layers(model):
+            handle = layer.register_forward_post_hook(lambda _, __, output: states.append(output))
+            stack.callback(handle.remove)
+        yield states
+
+
+class DistillTrainer(CourseTrainer):
+    """A Trainer whose loss is the distance from a teacher's logits and hidden states.
+
+    The loss of a step is the mean over all widths of `soft_cross_entropy` of the logits +
+    `hidden_weight` x `hidden_error`; labels are not looked at. Everything else is CourseTrainer's:
+    two runs on the same machine end with the same bits.
+
+    Args:
+        teacher: fine-tuned, with as many layers and the same hidden size as the model where hidden
+            states are compared; it is used in evaluation mode.
+        widths: shares of the model's width to train together, in falling importance (`reorder`);
+            [1] trains the model as it is, a cut one for example.
+        hidden_weight: 0 compares logits only; then the teacher may be any model of the same task.
+        temperature: of the logits.
+
+    Raises:
+        InputError: a width that leaves nothing; hidden states that do not fit each other.
+    """
+
+    def __init__(
+        self,
+        *args,
+        teacher: paddle.nn.Layer,
+        widths: Sequence[float] = (1.0,),
+        hidden_weight: float = 0.1,
+        temperature: float = 1.0,
+        **kwargs,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.teacher, self.widths = teacher, [parse_width(width) for width in widths]
+        self.hidden_weight, self.temperature = hidden_weight, temperature
+        for layer in zip(*shape_of(self.model), strict=True):
+            for width in self.widths:
+                kept(width, *layer)
+        if hidden_weight:
+            layers = [len(encoder_layers(one)) for one in (self.model, teacher)]
+            sizes = [one.config.hidden_size for one in (self.model, teacher)]
+            if len(set(layers)) > 1 or len(set(sizes)) > 1:
+                problem = f"has {layers[1]} layers of {sizes[1]} for {layers[0]} of {sizes[0]}"
+                raise InputError("teacher", problem, "the same, or hidden_weight=0")
+
+    def compute_loss(self, model, inputs, return_outputs=False):
+        names = {*LABELS, *self.label_names}
+        inputs = {name: value for name, value in inputs.items() if name not in names}
+        mask = (inputs["input_ids"] != self.model.config.pad_token_id).astype("float32")
+        self.teacher.eval()
+        collect = _hidden_states if self.hidden_weight else nullcontext
+        with paddle.no_grad(), collect(self.teacher) as target_states:
+            targets = _tuple(self.teacher(**inputs))
+        losses = []
+        for width in self.widths:
+            with narrowed(self.model, width), collect(self.model) as states:
+                outputs = model(**inputs)
+            logits = _tuple(outputs)
+            parts = [
+                # a row a token: padding is no example; elsewhere a row is an example
+                soft_cross_entropy(one, other, self.temperature, mask if one.ndim == 3 else None)
+                for one, other in zip(logits, targets, strict=True)
+            ]
+            loss = sum(parts) / len(parts)
+            if self.hidden_weight:
+                loss = loss + self.hidden_weight * hidden_error(states, target_states, mask)
+            losses.append(loss)
+        loss = sum(losses) / len(losses)
+        return (loss, (loss, outputs)) if return_outputs else loss
+
+
+def _tuple(outputs) -> tuple[paddle.Tensor, ...]:
+    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
