@@ -386,8 +386,8 @@ GROUPS: dict[str, dict[str, Argument]] = {
         "past_index": Argument(
             -1,
             "fails",
-            "From 0 on, `train()` stops with an AttributeError (`_past`); after an evaluation, "
-            "with a TypeError, as the model is given `mems`, which it does not take.",
+            "From 0 on, `train()` stops with an AttributeError (`_past`). In `CourseTrainer`, or after "
+            "an evaluation, it is a TypeError: the model is given `mems`, which it does not take.",
             "No model of this course can use it.",
         ),
     },

@@ -254,7 +254,10 @@ class CourseTrainer(Trainer):
                 if missing:
                     problem = f"row {row} has no column {missing[0]!r}"
                     raise InputError(where, problem, f"the columns {', '.join(columns)}")
-        batch = loader.collate_fn(rows)
+        batch = {  # arrays are for worker processes, and the loader makes tensors of them
+            name: paddle.to_tensor(value) if isinstance(value, np.ndarray) else value
+            for name, value in loader.collate_fn(rows).items()
+        }
         if all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
             for name in batch:
                 if name not in parameters and name not in self.label_names:

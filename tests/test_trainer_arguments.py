@@ -1,0 +1,902 @@
+"""What every argument of the reference's table does, as docs/trainer_arguments.md says it.
+
+A test names the arguments that it is about and the status that it shows: `@shows("seen", ...)`. A
+fixture makes sure that it has set each of them, a test compares all statuses with the page's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import math
+import os
+import sys
+from pathlib import Path
+
+import course_lib  # noqa: F401
+from course_lib.runtime import InputError
+from course_lib.training import CourseTrainer
+
+import datasets
+import numpy as np
+import paddle
+import pytest
+import tiny_trainer
+import training_runs as runs
+from paddlenlp.data import DataCollatorWithPadding
+from paddlenlp.trainer import Trainer, TrainerCallback, TrainingArguments
+from tiny_trainer import ROWS, losses
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import trainer_arguments as page
+
+CONFIG = {"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 16}
+BATCHES = 3  # an epoch: 20 rows by 8
+SOURCES = tuple(
+    str(Path(sys.modules[name].__file__).parent) for name in (Trainer.__module__, "course_lib")
+)
+
+TESTED: dict[str, str] = {}
+SET: set[str] = set()  # the arguments that the running test has set so far
+
+both = pytest.mark.parametrize("kind", [Trainer, CourseTrainer])
+on_a_cpu = pytest.mark.skipif(paddle.get_device() != "cpu", reason="tells what happens on a CPU")
+
+
+def shows(status, *names):
+    """Mark a test as one that shows the status of arguments."""
+
+    def register(test):
+        for name in names:
+            assert TESTED.setdefault(name, status) == status
+        test.arguments = [*getattr(test, "arguments", ()), *names]
+        return test
+
+    return register
+
+
+@pytest.fixture(autouse=True)
+def _every_argument_is_set(request):
+    SET.clear()
+    yield
+    missing = set(getattr(request.function, "arguments", ())) - SET
+    assert not missing, "not set by the test that is about them"
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    logger = logging.getLogger("PaddleNLP")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
+
+
+def build(directory, kind=Trainer, **options):
+    """A Trainer of one layer without dropout that saves nothing unless it is told to."""
+    SET.update(options, ["output_dir"])
+    settings = {"dropout": 0.0, "save_strategy": "no", "max_steps": 2, "config": CONFIG, **options}
+    return tiny_trainer.build(directory, kind, **settings)
+
+
+def arguments(directory, **options):
+    SET.update(options, ["output_dir"])
+    return TrainingArguments(output_dir=str(directory), **options)
+
+
+def trained(directory, kind=Trainer, **options):
+    trainer = build(directory, kind, **options)
+    trainer.train()
+    return trainer
+
+
+def weights(trainer) -> dict[str, np.ndarray]:
+    """As they are now: state_dict's tensors change with the model."""
+    return {name: value.numpy().copy() for name, value in trainer.model.named_parameters()}
+
+
+def steps(trainer, key: str) -> list[int]:
+    """The steps of the log entries that have the key."""
+    return [entry["step"] for entry in trainer.state.log_history if key in entry]
+
+
+def checkpoints(directory) -> list[str]:
+    return sorted(path.name for path in Path(directory).glob("checkpoint-*"))
+
+
+class Watch(TrainerCallback):
+    """The learning rate of each step, and the rows of each batch, as they come."""
+
+    def __init__(self) -> None:
+        self.rates, self.batches, self.evaluated = [], [], 0
+
+    def on_step_begin(self, args, state, control, optimizer=None, **kwargs):
+        self.rates.append(optimizer.get_lr())
+
+    def on_load_data_end(self, args, state, control, inputs=None, **kwargs):
+        self.batches.append(inputs["input_ids"].numpy())
+
+    def on_prediction_step(self, args, state, control, **kwargs):
+        self.evaluated += 1
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    return tiny_trainer.build(tmp_path_factory.mktemp("rows"), config=CONFIG).train_dataset
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The weights and losses of two steps without anything special, by class of Trainer."""
+    found = {}
+    logging.getLogger("PaddleNLP").setLevel(logging.ERROR)
+    for kind in (Trainer, CourseTrainer):
+        trainer = trained(tmp_path_factory.mktemp("plain"), kind)
+        found[kind] = runs.weights_digest(trainer.model), losses(trainer)
+    return found
+
+
+# ---- the page
+
+
+def test_every_argument_of_the_documents_has_a_test_of_the_status_on_the_page():
+    assert len(page.ARGUMENTS) == sum(map(len, page.GROUPS.values())) == 59
+    on_the_page = {name: argument.status for name, argument in page.ARGUMENTS.items()}
+    assert on_the_page == TESTED
+    assert set(TESTED.values()) == set(page.STATUSES)
+    assert set(page.ARGUMENTS) <= set(page.fields(TrainingArguments))
+
+
+def test_the_page_is_up_to_date(capsys):
+    assert page.main(["generate", "--check"]) == 0, "run tools/trainer_arguments.py generate"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_page_that_differs_is_noticed_and_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(page, "ROOT", tmp_path)
+    monkeypatch.setattr(page, "PAGE", tmp_path / "docs" / "page.md")
+    assert page.main(["generate", "--check"]) == 1
+    assert "differs" in capsys.readouterr().out and not page.PAGE.exists()
+    assert page.main(["generate"]) == 0 and page.PAGE.read_text() == page.page()
+    page.PAGE.write_text(page.page().replace("`1.0`", "`3.0`"))
+    assert page.main(["generate", "--check"]) == 1
+
+
+def test_defaults_that_are_not_those_of_the_documents():
+    assert page.other_defaults() == {"num_train_epochs": (1.0, (3.0,))}
+    compression = page.other_defaults(page.CompressionArguments)
+    assert compression["warmup_ratio"] == (0.1, (0.0,))
+    assert compression["logging_steps"] == (100, (500,))
+    assert page.filled_in()["batch_size_list"] == [4, 8, 16]
+    text = page.page()
+    for name in page.fields(page.CompressionArguments):
+        assert f"`{name}`" in text
+
+
+# ---- what nobody reads
+
+
+class Recorded(TrainingArguments):
+    """Arguments that know which of them the Trainer has asked for.
+
+    Their own set-up reads all of them, and so do print_config and what writes them down.
+    """
+
+    asked: frozenset[str] | set[str] = frozenset()
+
+    def __getattribute__(self, name):
+        frame = sys._getframe(1)
+        if frame.f_code.co_filename.startswith(SOURCES):
+            callers = set()
+            while frame is not None:
+                callers.add(frame.f_code.co_name)
+                frame = frame.f_back
+            if not callers & {"__post_init__", "print_config", "to_dict"}:
+                type(self).asked = type(self).asked | {name}
+        return super().__getattribute__(name)
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory, rows):
+    """The arguments that are read by training, saving, evaluating and predicting."""
+    found = {}
+    for kind in (Trainer, CourseTrainer):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tiny_trainer, "TrainingArguments", Recorded)
+            Recorded.asked = frozenset()
+            trainer = trained(
+                tmp_path_factory.mktemp("asked"),
+                kind,
+                eval_dataset=rows,
+                compute_metrics=lambda prediction: {"accuracy": 1.0},
+                evaluation_strategy="steps",
+                eval_steps=1,
+                save_strategy="steps",
+                save_steps=1,
+                load_best_model_at_end=True,
+                report_to=["visualdl"],
+            )
+            trainer.predict(rows)
+            trainer.save_model()
+        found[kind] = Recorded.asked
+        assert {"max_steps", "seed", "save_steps", "past_index", "logging_dir"} <= found[kind]
+    return found
+
+
+UNREAD = {
+    "do_train": True,
+    "do_predict": True,
+    "do_export": True,
+    "resume_from_checkpoint": "no/such/directory",
+    "device": "cpu",
+    "run_name": "a name",
+    "no_cuda": True,
+    "log_on_each_node": False,
+}
+
+
+@both
+@shows("your script", "do_train", "do_predict", "do_export", "resume_from_checkpoint", "device")
+@shows("no effect", "run_name", "no_cuda", "log_on_each_node")
+def test_not_read_by_the_trainer(plain, asked, tmp_path, kind):
+    trainer = trained(tmp_path, kind, **UNREAD)
+    assert {name: getattr(trainer.args, name) for name in UNREAD} == UNREAD
+    assert (runs.weights_digest(trainer.model), losses(trainer)) == plain[kind]
+    assert asked[kind] & set(UNREAD) == {"device"}  # compared with "npu", and that is all
+
+
+@on_a_cpu
+def test_device_trains_where_paddle_is_and_the_script_has_to_set_it(tmp_path):
+    trainer = trained(tmp_path)
+    assert trainer.args.device == "gpu" and trainer.args.current_device == "cpu"
+    if not paddle.is_compiled_with_cuda():
+        with pytest.raises(ValueError, match="not compiled with CUDA"):
+            paddle.set_device(trainer.args.device)
+
+
+def test_run_name_becomes_the_directory(tmp_path):
+    assert arguments(tmp_path).run_name == str(tmp_path)
+
+
+@pytest.fixture
+def second_machine(monkeypatch):
+    """Make arguments that are given to it those of the first process of the second machine."""
+
+    def move(args):
+        monkeypatch.setattr(paddle.distributed, "get_rank", lambda: 8)
+        args.local_rank = 0
+        return args
+
+    return move
+
+
+def test_log_on_each_node_is_a_property_that_nobody_asks_for(tmp_path, second_machine, asked):
+    assert second_machine(arguments(tmp_path, log_on_each_node=True)).should_log
+    assert not second_machine(arguments(tmp_path, log_on_each_node=False)).should_log
+    assert "should_log" not in asked[Trainer] and "should_save" in asked[Trainer]
+
+
+@shows("several processes", "save_on_each_node")
+def test_save_on_each_node_lets_a_second_machine_save(tmp_path, second_machine):
+    trainer = trained(tmp_path, save_on_each_node=True, save_strategy="steps", save_steps=2)
+    assert checkpoints(tmp_path) == ["checkpoint-2"]  # as without, in one process
+    assert second_machine(trainer.args).should_save
+    assert not second_machine(arguments(tmp_path, save_on_each_node=False)).should_save
+
+
+# ---- directories and tasks
+
+
+@both
+@shows("seen", "output_dir", "save_strategy", "save_steps")
+def test_checkpoints_come_as_asked(tmp_path, kind):
+    cases = [
+        ({"save_strategy": "no"}, []),
+        ({"save_strategy": "steps", "save_steps": 2}, ["checkpoint-2", "checkpoint-4"]),
+        ({"save_strategy": "steps", "save_steps": 0}, []),
+        ({"save_strategy": "epoch"}, ["checkpoint-3", "checkpoint-5"]),
+    ]
+    for number, (options, found) in enumerate(cases):
+        directory = tmp_path / str(number)
+        trainer = build(directory, kind, max_steps=5, **options)
+        assert directory.is_dir()
+        trainer.train()
+        assert checkpoints(directory) == found
+
+
+@shows("course only", "overwrite_output_dir")
+def test_a_used_directory(plain, asked, tmp_path):
+    def use(name):
+        directory = tmp_path / name
+        (directory / "checkpoint-7").mkdir(parents=True)
+        (directory / "thesis.docx").touch()
+        return directory
+
+    for answer in (False, True):
+        directory = use(f"stock-{answer}")
+        trainer = trained(directory, overwrite_output_dir=answer)
+        assert runs.weights_digest(trainer.model) == plain[Trainer][0]
+        assert checkpoints(directory) == ["checkpoint-7"] and (directory / "thesis.docx").exists()
+    assert "overwrite_output_dir" not in asked[Trainer]
+
+    directory = use("course")
+    with pytest.raises(InputError, match="no Trainer wrote"):
+        trained(directory, CourseTrainer)
+    (directory / "thesis.docx").unlink()
+    with pytest.raises(InputError, match="checkpoint-7 of an earlier run"):
+        trained(directory, CourseTrainer)
+    trained(directory, CourseTrainer, overwrite_output_dir=True)
+    assert checkpoints(directory) == []
+
+
+@shows("course only", "save_total_limit")
+def test_checkpoints_beyond_the_limit(tmp_path):
+    options = {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 1, "max_steps": 3}
+    trained(tmp_path / "stock", **options)
+    assert len(checkpoints(tmp_path / "stock")) == 3
+    trained(tmp_path / "course", CourseTrainer, **options)
+    assert checkpoints(tmp_path / "course") == ["checkpoint-3"]
+
+
+@both
+@shows("seen", "do_eval")
+def test_do_eval_alone_evaluates(tmp_path, rows, kind):
+    args = arguments(tmp_path, evaluation_strategy="epoch")
+    assert args.do_eval is True
+    trainer = trained(tmp_path, kind, eval_dataset=rows, do_eval=True)
+    assert steps(trainer, "eval_loss") == [1, 2]  # with every log
+    assert steps(trained(tmp_path, kind, eval_dataset=rows), "eval_loss") == []
+
+
+@both
+@shows("seen", "seed")
+def test_seed_is_that_of_order_and_dropout(tmp_path, kind):
+    def run(seed, **options):
+        watch = Watch()
+        trainer = build(tmp_path, kind, seed=seed, callbacks=[watch], **options)
+        first = runs.weights_digest(trainer.model)
+        trainer.train()
+        return first, [batch.tolist() for batch in watch.batches], losses(trainer)
+
+    one, again, other = (run(seed) for seed in (1, 1, 2))
+    assert one == again
+    assert one[0] == other[0]  # the model was there before the Trainer
+    assert one[1] != other[1]
+    for dropout in (0.0, 0.5):  # all rows in one batch, so that their order makes no difference
+        (one,), (other,) = (run(s, rows=8, max_steps=1, dropout=dropout)[2] for s in (1, 2))
+        assert (abs(one - other) < 1e-6) is (dropout == 0)
+
+
+@both
+@shows("seen", "ignore_data_skip")
+def test_ignore_data_skip_begins_the_epoch_afresh(tmp_path, kind):
+    options = {"max_steps": 4, "save_steps": 2, "save_strategy": "steps"}
+
+    def run(directory, resume=None, **more):
+        watch = Watch()
+        with paddle.utils.unique_name.guard():  # a stock resume wants the names of a new process
+            trainer = build(directory, kind, callbacks=[watch], **options, **more)
+            trainer.train(resume)
+        assert trainer.state.global_step == 4
+        return len(watch.batches)
+
+    run(tmp_path / "a")
+    checkpoint = str(tmp_path / "a" / "checkpoint-2")
+    loaded = {
+        ignore: run(tmp_path / str(ignore), checkpoint, ignore_data_skip=ignore)
+        for ignore in (False, True)
+    }
+    assert loaded == {False: 2 + 2, True: 2}  # two are passed over; none are
+
+
+# ---- batches and data
+
+
+@both
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"num_train_epochs": 1}, 3),
+        ({"num_train_epochs": 1.5}, 4),
+        ({"num_train_epochs": 2, "per_device_train_batch_size": 4}, 10),
+        ({"num_train_epochs": 2, "gradient_accumulation_steps": 2}, 2),
+        ({"num_train_epochs": 2, "dataloader_drop_last": True}, 4),
+        ({"num_train_epochs": 2, "max_steps": 1}, 1),
+    ],
+)
+def test_number_of_steps(tmp_path, kind, options, expected):
+    options = {"max_steps": -1, **options}
+    assert trained(tmp_path, kind, **options).state.global_step == expected
+
+
+@shows(
+    "seen",
+    "num_train_epochs",
+    "max_steps",
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+)
+def test_sizes_of_batches(tmp_path):
+    watch = Watch()
+    options = {"max_steps": 2, "num_train_epochs": 9, "callbacks": [watch]}
+    trainer = trained(
+        tmp_path, per_device_train_batch_size=4, gradient_accumulation_steps=2, **options
+    )
+    assert [len(batch) for batch in watch.batches] == [4, 4, 4, 4]
+    assert trainer.state.global_step == len(watch.rates) == 2
+
+
+@both
+@shows("seen", "dataloader_drop_last")
+def test_the_last_batch_is_dropped_from_training_only(tmp_path, rows, kind):
+    watch, metrics = Watch(), lambda prediction: {"rows": len(prediction.predictions)}
+    options = {"eval_dataset": rows, "compute_metrics": metrics, "callbacks": [watch]}
+    trainer = trained(tmp_path, kind, max_steps=4, dataloader_drop_last=True, **options)
+    assert [len(batch) for batch in watch.batches] == [8, 8, 8, 8]
+    assert trainer.evaluate()["eval_rows"] == ROWS
+    with pytest.raises(AssertionError, match="should not be set when batch_sampler is given"):
+        trainer.predict(rows)
+
+
+@both
+@shows("seen", "per_device_eval_batch_size")
+def test_sizes_of_batches_that_are_evaluated(tmp_path, rows, kind):
+    found = {}
+    for size, batches in ((8, 3), (5, 4)):
+        watch = Watch()
+        trainer = build(tmp_path, kind, per_device_eval_batch_size=size, callbacks=[watch])
+        found[size] = trainer.evaluate(rows)["eval_loss"]
+        assert watch.evaluated == batches
+        trainer.predict(rows)
+        assert watch.evaluated == 2 * batches
+    assert found[8] == pytest.approx(found[5], rel=1e-5)
+
+
+@shows("seen", "dataloader_num_workers")
+def test_workers_make_the_batches(tmp_path, rows):
+    numbered = [{"input_ids": [row]} for row in range(ROWS)]
+
+    def collate(features):  # arrays: Paddle tensors made in a worker can crash it
+        rows = np.array([feature["input_ids"][0] for feature in features])
+        return {"row": rows, "process": np.full(len(rows), os.getpid())}
+
+    orders, processes = {}, {}
+    for kind, workers in itertools.product((Trainer, CourseTrainer), (0, 2)):
+        trainer = build(
+            tmp_path,
+            kind,
+            features=numbered,
+            data_collator=collate,
+            dataloader_num_workers=workers,
+        )
+        batches = list(trainer.get_train_dataloader())
+        orders[kind, workers] = [int(row) for batch in batches for row in batch["row"]]
+        processes[workers] = {int(batch["process"][0]) for batch in batches}
+        assert sorted(orders[kind, workers]) == list(range(ROWS))
+    assert processes[0] == {os.getpid()}
+    assert len(processes[2]) == 2 and os.getpid() not in processes[2]
+    assert orders[CourseTrainer, 0] == orders[CourseTrainer, 2]
+    assert orders[Trainer, 0] != orders[Trainer, 2]
+
+
+@both
+def test_training_with_a_worker(tmp_path, plain, kind):
+    _, tokenizer = runs.model_and_tokenizer(**CONFIG)
+    collator = DataCollatorWithPadding(tokenizer, return_tensors="np")
+    trainer = trained(tmp_path, kind, data_collator=collator, dataloader_num_workers=1)
+    assert (losses(trainer) == plain[kind][1]) is (kind is CourseTrainer)
+
+
+@both
+@shows("seen", "remove_unused_columns")
+def test_columns_that_the_model_does_not_take(tmp_path, rows, kind):
+    with_text = [
+        {"input_ids": list(map(int, row["input_ids"])), "labels": int(row["labels"]), "length": 3}
+        for row in rows
+    ]
+    table = datasets.Dataset.from_list(with_text)
+    for data, remove, expected in (
+        (table, True, False),
+        (table, False, True),
+        (with_text, True, True),
+    ):
+        trainer = build(tmp_path, kind, features=data, remove_unused_columns=remove)
+        batch = next(iter(trainer.get_train_dataloader()))
+        assert ("length" in batch) is expected
+    trained(tmp_path, kind, features=table, remove_unused_columns=True)
+
+
+@both
+@shows("seen", "label_names")
+def test_without_its_labels_there_is_no_loss(tmp_path, rows, kind):
+    metrics = build(tmp_path, kind, label_names=["labels"]).evaluate(rows)
+    assert "eval_loss" in metrics
+    trainer = build(tmp_path, kind, label_names=["labels", "second_labels"])
+    assert "eval_loss" not in trainer.evaluate(rows)
+    context = contextlib.nullcontext()
+    if kind is CourseTrainer:
+        context = pytest.raises(InputError, match="row 0 has no column 'second_labels'")
+    with context:
+        trainer.train()
+
+
+# ---- optimiser and learning rate
+
+
+@shows("seen", "optim")
+def test_adamw_is_the_only_optimiser(tmp_path):
+    assert type(trained(tmp_path, optim="adamw").optimizer) is paddle.optimizer.AdamW
+    with pytest.raises(ValueError, match=r"unsupported optimizer: .*ADAFACTOR"):
+        trained(tmp_path, optim="adafactor")
+    with pytest.raises(ValueError, match="sgd is not a valid"):
+        arguments(tmp_path, optim="sgd")
+
+
+def moments(trainer) -> dict[str, np.ndarray]:
+    names = {value.name: name for name, value in trainer.model.named_parameters()}
+    found = {}
+    for key, value in trainer.optimizer.state_dict().items():
+        if "moment" in key:
+            owner = max((n for n in names if key.startswith(n + "_")), key=len)
+            moment = key[len(owner) + 1 :].rpartition("_")[0]
+            found[names[owner], moment] = value.numpy()
+    return found
+
+
+def one_step(directory, **options):
+    """One step at a constant rate of 0.01; the weights before and after, and the Trainer."""
+    settings = {"max_steps": 1, "learning_rate": 0.01, "lr_scheduler_type": "constant"}
+    trainer = build(directory, **{**settings, **options})
+    before = weights(trainer)
+    trainer.train()
+    return before, weights(trainer), trainer
+
+
+@shows("seen", "adam_beta1", "adam_beta2")
+def test_moments_after_one_step(tmp_path):
+    found = {}
+    for beta1, beta2 in ((0.9, 0.999), (0.5, 0.99)):
+        found[beta1] = moments(one_step(tmp_path, adam_beta1=beta1, adam_beta2=beta2)[2])
+    assert len(found[0.9]) > 20
+    for (name, moment), value in found[0.9].items():
+        factor = {"moment1_0": 5.0, "moment1": 5.0, "moment2_0": 10.0, "moment2": 10.0}[moment]
+        np.testing.assert_allclose(found[0.5][name, moment], factor * value, rtol=1e-3, atol=1e-12)
+
+
+def norm(arrays) -> float:
+    return math.sqrt(sum(float((array.astype("float64") ** 2).sum()) for array in arrays))
+
+
+@shows("seen", "adam_epsilon", "max_grad_norm")
+def test_epsilon_and_the_length_of_the_gradient(tmp_path):
+    """With an epsilon far above the gradient, a step is rate x gradient / epsilon."""
+    lengths = {}
+    for limit in (0.0, 1e-3, 2e-3):
+        before, after, trainer = one_step(tmp_path, adam_epsilon=100.0, max_grad_norm=limit)
+        lengths[limit] = norm(after[name].astype("float64") - before[name] for name in before)
+        assert (trainer.optimizer._grad_clip is None) is (limit == 0)
+    gradient = moments(trainer)
+    assert norm(v / 0.1 for (_, m), v in gradient.items() if "moment1" in m) == pytest.approx(
+        2e-3, rel=1e-3
+    )
+    before, after, _ = one_step(tmp_path)
+    assert norm(after[name] - before[name] for name in before) > 1000 * lengths[0.0]
+    assert lengths[0.0] > 10 * lengths[2e-3] > 10 * lengths[1e-3]
+
+
+@both
+@shows("seen", "weight_decay")
+def test_what_decays(tmp_path, kind):
+    before, without, _ = one_step(tmp_path, kind=kind, weight_decay=0.0)
+    _, decayed, _ = one_step(tmp_path, kind=kind, weight_decay=0.5)
+    for name, value in before.items():
+        spared = "bias" in name or "norm" in name
+        expected = 0.0 if spared else 0.01 * 0.5 * value
+        np.testing.assert_allclose(without[name] - decayed[name], expected, atol=1e-6)
+    assert {"classifier.bias", "ernie.encoder.layers.0.norm1.weight"} <= set(before)
+
+
+def test_decay_goes_by_name(tmp_path):
+    trainer = build(tmp_path, weight_decay=0.5)
+    trainer.model.ln = paddle.nn.LayerNorm(4)
+    trainer.lr_scheduler = 0.01
+    decays = trainer.create_optimizer(0.01)._apply_decay_param_fun
+    assert decays(trainer.model.ln.weight.name)
+    assert not decays(trainer.model.ernie.encoder.layers[0].norm1.weight.name)
+
+
+def expected_rates(schedule, warmup, count, rate) -> list[float]:
+    def share(step):
+        if step < warmup and schedule != "constant":
+            return step / warmup
+        progress = (step - warmup) / (count - warmup)
+        return {
+            "linear": 1 - progress,
+            "cosine": 0.5 * (1 + math.cos(math.pi * progress)),
+        }.get(schedule, 1.0)
+
+    return [rate * share(step) for step in range(count)]
+
+
+@both
+@pytest.mark.parametrize(
+    ("schedule", "warmup", "steps_of_warmup"),
+    [
+        ("linear", {}, 0),
+        ("linear", {"warmup_ratio": 0.3}, 2),  # int(0.3 x 8)
+        ("cosine", {"warmup_steps": 3, "warmup_ratio": 0.9}, 3),
+        ("constant", {"warmup_steps": 3}, 0),
+        ("constant_with_warmup", {"warmup_steps": 3}, 3),
+    ],
+)
+def test_rates_of_all_steps(tmp_path, kind, schedule, warmup, steps_of_warmup):
+    watch = Watch()
+    options = {"max_steps": 8, "learning_rate": 0.01, "lr_scheduler_type": schedule}
+    trainer = trained(tmp_path, kind, callbacks=[watch], **options, **warmup)
+    wanted = expected_rates(schedule, steps_of_warmup, 8, 0.01)
+    np.testing.assert_allclose(watch.rates, wanted, atol=1e-9)
+    logged = [entry["learning_rate"] for entry in trainer.state.log_history if "loss" in entry]
+    np.testing.assert_allclose(logged[:-1], watch.rates[1:], atol=1e-5)  # that of the next step
+
+
+@shows("seen", "learning_rate", "lr_scheduler_type", "warmup_ratio", "warmup_steps")
+def test_the_first_step_of_a_warm_up_changes_nothing(tmp_path):
+    for warmup in ({"warmup_steps": 1}, {"warmup_ratio": 0.5}):
+        trainer = build(tmp_path, learning_rate=0.01, lr_scheduler_type="linear", **warmup)
+        before = weights(trainer)
+        trainer.add_callback(stop := StopAfter(1))
+        trainer.train()
+        assert stop.stopped
+        for name, value in weights(trainer).items():
+            np.testing.assert_array_equal(value, before[name])
+    assert arguments(tmp_path, warmup_ratio=0.3).get_warmup_steps(8) == 3  # the Trainer takes 2
+    polynomial = trained(tmp_path, lr_scheduler_type="polynomial", learning_rate=0.01)
+    assert polynomial.state.global_step == 2
+
+
+class StopAfter(TrainerCallback):
+    def __init__(self, step: int) -> None:
+        self.step, self.stopped = step, False
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.stopped = control.should_training_stop = state.global_step >= self.step
+
+
+# ---- evaluation and the best model
+
+
+@both
+@shows("seen", "evaluation_strategy", "eval_steps")
+def test_evaluations_come_as_asked(tmp_path, rows, kind):
+    options = {"max_steps": 5, "eval_dataset": rows}
+    cases = [
+        ({"evaluation_strategy": "no", "eval_steps": 2}, []),
+        ({"evaluation_strategy": "steps", "eval_steps": 2}, [2, 4]),
+        ({"evaluation_strategy": "steps", "logging_steps": 3}, [3]),
+        ({"evaluation_strategy": "epoch"}, [3, 5]),
+    ]
+    for case, found in cases:
+        assert steps(trained(tmp_path, kind, **options, **case), "eval_loss") == found
+
+
+@both
+@shows("seen", "minimum_eval_times")
+def test_minimum_of_evaluations(tmp_path, rows, kind):
+    options = {"max_steps": 20, "eval_dataset": rows[:4], "per_device_train_batch_size": 4}
+    options |= {"evaluation_strategy": "steps", "eval_steps": 20}
+    for least, found in ((1, [20]), (2, [10, 20]), (5, [10, 20])):  # never under ten steps
+        trainer = trained(tmp_path, kind, minimum_eval_times=least, **options)
+        assert steps(trainer, "eval_loss") == found
+    with pytest.raises(TypeError, match="unsupported operand"):
+        trained(tmp_path, kind, minimum_eval_times=2)
+
+
+@both
+@shows("seen", "prediction_loss_only")
+def test_predictions_or_the_loss_alone(tmp_path, rows, kind):
+    seen = []
+
+    def metrics(prediction):
+        seen.append(prediction.predictions.shape)
+        return {"accuracy": 1.0}
+
+    for metric, only, given in ((metrics, False, True), (metrics, True, False), (None, False, 0)):
+        options = {"compute_metrics": metric, "prediction_loss_only": only}
+        output = build(tmp_path, kind, **options).predict(rows)
+        assert (output.predictions is not None) == bool(given)
+        assert ("test_accuracy" in output.metrics) == bool(given)
+        assert "test_loss" in output.metrics
+    assert seen == [(ROWS, 2)]
+
+
+@both
+@shows("seen", "load_best_model_at_end", "metric_for_best_model", "greater_is_better")
+@pytest.mark.parametrize(
+    ("metric", "greater", "best"),
+    [
+        ("score", None, 2),
+        ("score", True, 2),
+        ("score", False, 3),
+        ("eval_score", None, 2),
+        ("dev_loss", None, 2),  # the highest loss
+    ],
+)
+def test_the_best_model_comes_back(tmp_path, rows, kind, metric, greater, best):
+    scores = iter([0.5, 0.9, 0.1, 0.4])
+    name = metric.removeprefix("eval_")
+    options = {"evaluation_strategy": "steps", "eval_steps": 1, "eval_dataset": rows[:4]}
+    options |= {"save_strategy": "steps", "save_steps": 1, "max_steps": 4}
+    trainer = trained(
+        tmp_path,
+        kind,
+        compute_metrics=lambda prediction: {name: next(scores)},
+        load_best_model_at_end=True,
+        metric_for_best_model=metric,
+        greater_is_better=greater,
+        **options,
+    )
+    assert Path(trainer.state.best_model_checkpoint).name == f"checkpoint-{best}"
+    saved = paddle.load(str(tmp_path / f"checkpoint-{best}" / "model_state.pdparams"))
+    for key, value in trainer.model.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), saved[key].numpy())
+
+
+def test_what_the_best_model_is_without_more_words(tmp_path, rows):
+    steps_of_one = {"evaluation_strategy": "steps", "eval_steps": 2, "save_strategy": "steps"}
+    args = arguments(tmp_path, load_best_model_at_end=True, save_steps=2, **steps_of_one)
+    assert args.metric_for_best_model == "loss" and args.greater_is_better is False
+    with pytest.raises(ValueError, match="strategy to match"):
+        arguments(tmp_path, load_best_model_at_end=True, evaluation_strategy="epoch")
+    with pytest.raises(ValueError, match="round multiple"):
+        arguments(tmp_path, load_best_model_at_end=True, save_steps=3, **steps_of_one)
+    trainer = trained(tmp_path, load_best_model_at_end=True, eval_dataset=rows)  # "no" and "no"
+    assert trainer.state.best_model_checkpoint is None
+
+
+# ---- logs
+
+
+@both
+@shows("seen", "logging_strategy", "logging_steps", "logging_first_step")
+def test_logs_come_as_asked(tmp_path, rows, kind):
+    every = losses(trained(tmp_path, kind, max_steps=5))
+    cases = [
+        ({"logging_strategy": "no"}, []),
+        ({"logging_strategy": "steps", "logging_steps": 2}, [2, 4]),
+        ({"logging_steps": 2, "logging_first_step": True}, [1, 2, 4]),
+        ({"logging_strategy": "epoch"}, [3, 5]),
+    ]
+    for case, found in cases:
+        options = {"evaluation_strategy": "steps", "eval_steps": 100, "eval_dataset": rows}
+        trainer = trained(tmp_path, kind, max_steps=5, **options, **case)
+        assert steps(trainer, "loss") == found
+        assert steps(trainer, "eval_loss") == []  # the first step neither
+        for number, loss in zip(found, losses(trainer), strict=True):
+            since = max([step for step in found if step < number], default=0)
+            assert loss == pytest.approx(np.mean(every[since:number]), abs=1e-6)
+    with pytest.raises(ValueError, match="non-zero --logging_steps"):
+        arguments(tmp_path, logging_steps=0)
+
+
+@shows("seen", "report_to", "logging_dir")
+def test_a_file_for_visualdl_where_it_was_asked_for(tmp_path):
+    for told, where in ((None, "a"), (["visualdl"], "b"), ("none", "c"), ([], "d")):
+        directory, logs = tmp_path / where, tmp_path / f"{where}-logs"
+        trained(directory, report_to=told, logging_dir=str(logs))
+        assert logs.exists() is (where in "ab")
+        assert not (directory / "runs").exists()
+    args = arguments(tmp_path, report_to=None)
+    assert args.report_to == ["visualdl"]
+    assert Path(args.logging_dir).parent == tmp_path / "runs"
+
+
+@both
+@shows("seen", "disable_tqdm")
+def test_bars(tmp_path, kind, capfd):
+    assert arguments(tmp_path, disable_tqdm=None).disable_tqdm is False
+    for disable in (False, True):
+        trained(tmp_path, kind, disable_tqdm=disable)
+        assert ("TrainProcess" in capfd.readouterr().err) is not disable
+
+
+@shows("seen", "skip_memory_metrics")
+def test_memory_in_the_logs(tmp_path):
+    found = {}
+    for skip in (True, False):
+        trainer = trained(tmp_path, skip_memory_metrics=skip, max_steps=1)
+        found[skip] = [entry.get("cpu_mem_used") for entry in trainer.state.log_history[:-1]]
+    assert found[True] == [None] and found[False][0] > 50  # MiB; Paddle alone takes more
+
+
+# ---- device and precision
+
+
+def compare_on_a_cpu(directory, plain, **options):
+    with pytest.warns(UserWarning, match="makes no effect"):
+        trainer = trained(directory, **options)
+    assert (runs.weights_digest(trainer.model), losses(trainer)) == plain[Trainer]
+    return trainer
+
+
+@on_a_cpu
+@shows("GPU", "bf16", "fp16_opt_level", "scale_loss")
+def test_half_precision_on_a_cpu_is_none(tmp_path, plain):
+    compare_on_a_cpu(tmp_path, plain, bf16=True)
+    trainer = compare_on_a_cpu(tmp_path, plain, bf16=True, fp16_opt_level="O2")
+    assert {str(p.dtype) for p in trainer.model.parameters()} == {"paddle.float32"}
+    trainer = compare_on_a_cpu(tmp_path, plain, bf16=True, scale_loss=4.0)
+    assert not trainer.scaler.is_enable()
+    with pytest.raises(ValueError, match="level should be"):
+        trained(tmp_path, bf16=True, fp16_opt_level="O7")
+    trained(tmp_path, fp16_opt_level="O7")
+    alone = trained(tmp_path, fp16_opt_level="O2")
+    assert alone.optimizer._multi_precision
+    assert runs.weights_digest(alone.model) == plain[Trainer][0]
+
+
+@on_a_cpu
+@both
+@shows("GPU", "fp16")
+@pytest.mark.filterwarnings("ignore:.*makes no effect")
+def test_fp16_on_a_cpu_stops(tmp_path, kind):
+    with pytest.raises(AttributeError, match="'GradScaler' object has no attribute '_scale'"):
+        trained(tmp_path, kind, fp16=True)
+    with pytest.raises(ValueError, match="At most one of fp16 and bf16"):
+        arguments(tmp_path, fp16=True, bf16=True)
+
+
+@both
+@shows("seen", "recompute")
+def test_recompute_runs_each_layer_again(tmp_path, plain, kind):
+    calls = {}
+    for again in (False, True):
+        trainer = build(tmp_path, kind, recompute=again)
+        counted = []
+        trainer.add_callback(Count(counted))
+        trainer.train()
+        calls[again] = len(counted)
+        assert losses(trainer) == pytest.approx(plain[kind][1], abs=1e-6)
+    assert calls == {False: 2, True: 4}
+
+
+class Count(TrainerCallback):
+    """Count the forward passes of the first layer, from the first step on."""
+
+    def __init__(self, counted: list) -> None:
+        self.counted = counted
+
+    def on_train_begin(self, args, state, control, model=None, **kwargs):
+        layer = model.ernie.encoder.layers[0]
+        layer.register_forward_pre_hook(lambda layer, inputs: self.counted.append(1))
+
+
+# ---- several processes, and what fails
+
+
+@shows("several processes", "sharding", "sharding_degree")
+def test_sharding_is_taken_back_in_one_process(tmp_path, plain):
+    trainer = trained(tmp_path, sharding="stage2", sharding_degree=2)
+    args = trainer.args
+    assert args.sharding == [] and args.sharding_degree == args.sharding_parallel_degree == -1
+    assert "sharding_degree" not in vars(args)
+    assert (runs.weights_digest(trainer.model), losses(trainer)) == plain[Trainer]
+
+
+@shows("several processes", "local_rank")
+def test_local_rank_by_hand_stops(tmp_path):
+    assert arguments(tmp_path).local_rank == -1
+    with pytest.raises(RuntimeError, match="global group is not initialized"):
+        trained(tmp_path, local_rank=0)
+
+
+@both
+@shows("fails", "past_index")
+def test_past_index_stops(tmp_path, rows, kind):
+    error = AttributeError if kind is Trainer else TypeError  # which comes with the second batch
+    with pytest.raises(error, match=r"_past|mems"):
+        trained(tmp_path, kind, past_index=0)
+    trainer = build(tmp_path, kind, past_index=0, eval_dataset=rows)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'mems'"):
+        trainer.evaluate()
+        trainer.train()
