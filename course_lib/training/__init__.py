@@ -25,6 +25,9 @@ _HOME = {
     "NotebookProgressCallback": "trainer",
     "ThroughputCallback": "trainer",
     "trainer_history": "trainer",
+    "read_scalars": "visual_logs",
+    "screenshot": "visual_logs",
+    "visualdl_page": "visual_logs",
 }
 
 __all__ = sorted(_HOME)

@@ -1,0 +1,148 @@
+"""VisualDL without leaving the notebook: its logs as a table, its page for as long as needed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_lib.runtime import InputError, atomic_file
+
+import pandas as pd
+
+_LOG = "vdlrecords."  # VisualDL reads no file of another name
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_PATIENCE = 60  # seconds for a server or a browser to come up on a busy machine
+
+
+def read_scalars(log_dir: str | os.PathLike) -> pd.DataFrame:
+    """Read all scalars that were logged below a directory, of every file.
+
+    VisualDL's own page shows the newest file of each directory only.
+
+    Returns:
+        A row a value, in the order of the files and of writing, with the columns "run" (the
+        directory, relative to `log_dir`), "tag" (such as "train/loss"), "step", "value" and "time".
+
+    Raises:
+        InputError: there is no log; a file is damaged or cut off.
+    """
+    from visualdl import LogReader  # slow to import, and needed by few
+
+    directory = Path(log_dir)
+    files = sorted(path for path in directory.rglob("*") if _LOG in path.name and path.is_file())
+    if not files:
+        raise InputError(directory, "holds no VisualDL log", f"a file {_LOG}NUMBER.log below it")
+    rows = []
+    for path in files:
+        try:
+            reader = LogReader(file_path=str(path))
+            series = [reader.get_data("scalar", tag) for tag in reader.get_tags().get("scalar", [])]
+        except Exception as error:  # protobuf's, struct's, or MemoryError for a length that is none
+            problem = f"is damaged or cut off ({type(error).__name__})"
+            raise InputError(path, problem, "a log that VisualDL wrote to its end") from error
+        run = str(path.parent.relative_to(directory))
+        rows += [(run, r.tag, r.id, r.value, r.timestamp) for records in series for r in records]
+    table = pd.DataFrame(rows, columns=["run", "tag", "step", "value", "time"])
+    table["time"] = pd.to_datetime(table["time"], unit="ms")
+    return table
+
+
+@contextlib.contextmanager
+def visualdl_page(log_dir: str | os.PathLike, port: int | None = None) -> Iterator[str]:
+    """Serve VisualDL's page on this machine, for this machine, inside the block.
+
+    Args:
+        port: by default a free one.
+
+    Yields:
+        The address of the page. Below it, `api/runs` names the runs, and
+        `api/scalar/list?run=RUN&tag=TAG` gives the values that are drawn.
+
+    Raises:
+        InputError: the directory does not exist; the port is in use; the server ends or does not
+            answer.
+    """
+    directory = Path(log_dir)
+    if not directory.is_dir():
+        raise InputError(directory, "does not exist", "a directory of VisualDL logs")
+    port = _free_port(port or 0)
+    command = [sys.executable, "-m", "visualdl.server.app", "--logdir", "."]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--disable-telemetry", "--language=en"]
+    with tempfile.TemporaryFile() as said:
+        # a group of its own, so that nothing of it is left behind
+        options = {"cwd": directory, "stdout": said, "stderr": said, "start_new_session": True}
+        server = subprocess.Popen(command, **options)
+        try:
+            _wait_for(server, f"http://127.0.0.1:{port}/alive", said)
+            yield f"http://127.0.0.1:{port}/app"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _free_port(wanted: int) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError as error:
+            problem = f"cannot be used ({error.strerror})"
+            raise InputError(f"port {wanted}", problem, "a free port") from error
+        return probe.getsockname()[1]
+
+
+def _wait_for(server: subprocess.Popen, url: str, said) -> None:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy is elsewhere
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            break
+        with contextlib.suppress(OSError):
+            direct.open(url, timeout=5).close()
+            return
+        time.sleep(0.1)
+    said.seek(0)
+    lines = said.read().decode("utf-8", "replace").strip().splitlines()[-3:]
+    raise InputError(url, f"does not answer: {' / '.join(lines)}", "VisualDL's server there")
+
+
+def screenshot(
+    url: str, path: str | os.PathLike, size: tuple[int, int] = (1200, 760)
+) -> Path | None:
+    """Save a page as a PNG, with a Chromium or Chrome that is installed.
+
+    Args:
+        size: width and height of the window in pixels.
+
+    Returns:
+        The path, or None when there is no such browser.
+
+    Raises:
+        InputError: the browser gives no picture within a minute.
+    """
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if browser is None:
+        return None
+    with tempfile.TemporaryDirectory() as home:
+        picture = Path(home, "page.png")
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        command += [f"--user-data-dir={home}/profile", f"--window-size={size[0]},{size[1]}"]
+        command += ["--virtual-time-budget=10000", f"--screenshot={picture}", url]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, capture_output=True, timeout=_PATIENCE)
+        if not picture.is_file():
+            raise InputError(url, "gives no picture", "a page that a browser can show")
+        with atomic_file(path, "wb") as file:
+            file.write(picture.read_bytes())
+    return Path(path)
