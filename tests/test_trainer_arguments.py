@@ -486,6 +486,9 @@ def test_training_with_a_worker(tmp_path, plain, kind):
     collator = DataCollatorWithPadding(tokenizer, return_tensors="np")
     trainer = trained(tmp_path, kind, data_collator=collator, dataloader_num_workers=1)
     assert (losses(trainer) == plain[kind][1]) is (kind is CourseTrainer)
+    if kind is CourseTrainer and paddle.get_device() == "cpu":  # the stock one's worker crashes
+        with pytest.raises(InputError, match="data_collator: makes Paddle tensors"):
+            trained(tmp_path, kind, dataloader_num_workers=1)
 
 
 @both
@@ -613,6 +616,7 @@ def expected_rates(schedule, warmup, count, rate) -> list[float]:
         progress = (step - warmup) / (count - warmup)
         return {
             "linear": 1 - progress,
+            "polynomial": 1 - progress,  # down to its lr_end of 1e-7
             "cosine": 0.5 * (1 + math.cos(math.pi * progress)),
         }.get(schedule, 1.0)
 
@@ -628,6 +632,7 @@ def expected_rates(schedule, warmup, count, rate) -> list[float]:
         ("cosine", {"warmup_steps": 3, "warmup_ratio": 0.9}, 3),
         ("constant", {"warmup_steps": 3}, 0),
         ("constant_with_warmup", {"warmup_steps": 3}, 3),
+        ("polynomial", {"warmup_steps": 3}, 3),
     ],
 )
 def test_rates_of_all_steps(tmp_path, kind, schedule, warmup, steps_of_warmup):
@@ -635,7 +640,7 @@ def test_rates_of_all_steps(tmp_path, kind, schedule, warmup, steps_of_warmup):
     options = {"max_steps": 8, "learning_rate": 0.01, "lr_scheduler_type": schedule}
     trainer = trained(tmp_path, kind, callbacks=[watch], **options, **warmup)
     wanted = expected_rates(schedule, steps_of_warmup, 8, 0.01)
-    np.testing.assert_allclose(watch.rates, wanted, atol=1e-9)
+    np.testing.assert_allclose(watch.rates, wanted, atol=2e-7)
     logged = [entry["learning_rate"] for entry in trainer.state.log_history if "loss" in entry]
     np.testing.assert_allclose(logged[:-1], watch.rates[1:], atol=1e-5)  # that of the next step
 
@@ -651,8 +656,6 @@ def test_the_first_step_of_a_warm_up_changes_nothing(tmp_path):
         for name, value in weights(trainer).items():
             np.testing.assert_array_equal(value, before[name])
     assert arguments(tmp_path, warmup_ratio=0.3).get_warmup_steps(8) == 3  # the Trainer takes 2
-    polynomial = trained(tmp_path, lr_scheduler_type="polynomial", learning_rate=0.01)
-    assert polynomial.state.global_step == 2
 
 
 class StopAfter(TrainerCallback):
@@ -780,7 +783,7 @@ def test_logs_come_as_asked(tmp_path, rows, kind):
 
 
 @shows("seen", "report_to", "logging_dir")
-def test_a_file_for_visualdl_where_it_was_asked_for(tmp_path):
+def test_a_file_for_visualdl_where_it_was_asked_for(tmp_path, monkeypatch):
     for told, where in ((None, "a"), (["visualdl"], "b"), ("none", "c"), ([], "d")):
         directory, logs = tmp_path / where, tmp_path / f"{where}-logs"
         trained(directory, report_to=told, logging_dir=str(logs))
@@ -788,6 +791,10 @@ def test_a_file_for_visualdl_where_it_was_asked_for(tmp_path):
         assert not (directory / "runs").exists()
     args = arguments(tmp_path, report_to=None)
     assert args.report_to == ["visualdl"]
+    installed = "paddlenlp.trainer.integrations.get_available_reporting_integrations"
+    monkeypatch.setattr(installed, lambda: ["visualdl", "wandb"])
+    assert arguments(tmp_path, report_to=None).report_to == ["visualdl"]
+    assert arguments(tmp_path, report_to="all").report_to == ["visualdl", "wandb"]
     assert Path(args.logging_dir).parent == tmp_path / "runs"
 
 
@@ -879,7 +886,8 @@ def test_sharding_is_taken_back_in_one_process(tmp_path, plain):
     trainer = trained(tmp_path, sharding="stage2", sharding_degree=2)
     args = trainer.args
     assert args.sharding == [] and args.sharding_degree == args.sharding_parallel_degree == -1
-    assert "sharding_degree" not in vars(args)
+    told = page.fields(TrainingArguments)["sharding_degree"].metadata["help"]
+    assert "deprecated" in told and "sharding_parallel_degree" in told
     assert (runs.weights_digest(trainer.model), losses(trainer)) == plain[Trainer]
 
 

@@ -93,8 +93,7 @@ GROUPS: dict[str, dict[str, Argument]] = {
         "run_name": Argument(
             None,
             "no effect",
-            "Becomes `output_dir` when it is not given. Only the reporter for Weights & Biases "
-            "uses it, VisualDL's does not.",
+            "Becomes `output_dir` when it is not given. VisualDL's reporter does not ask for it.",
         ),
         "seed": Argument(
             42,
@@ -132,9 +131,10 @@ GROUPS: dict[str, dict[str, Argument]] = {
         "dataloader_num_workers": Argument(
             0,
             "seen",
-            "Batches are made in so many other processes. Use a collator that returns NumPy arrays "
-            '(`return_tensors="np"`): Paddle tensors made in a worker can end in a segmentation '
-            "fault. The order is the same in `CourseTrainer`.",
+            "Batches are made in so many other processes, in the same order in `CourseTrainer`. "
+            "On a CPU it demands a collator that returns NumPy arrays "
+            '(`return_tensors="np"`): Paddle tensors made in a worker end it by a segmentation '
+            "fault.",
             "In the stock Trainer the same seed gives another order with workers than without.",
         ),
         "remove_unused_columns": Argument(
@@ -200,7 +200,7 @@ GROUPS: dict[str, dict[str, Argument]] = {
             "seen",
             "The rates of all steps follow the formula of `linear`, `cosine`, `constant` and "
             "`constant_with_warmup`.",
-            "`polynomial` is there too (with `power` and `lr_end`).",
+            "`polynomial` is there too: a straight line as well, but for its field `power`.",
         ),
         "warmup_ratio": Argument(
             0.0,
@@ -291,13 +291,12 @@ GROUPS: dict[str, dict[str, Argument]] = {
         "disable_tqdm": Argument(
             None,
             "seen",
-            "True: no progress bar, the logs are printed. None becomes False.",
+            "True: no progress bar. None becomes False.",
         ),
         "skip_memory_metrics": Argument(
             True,
             "seen",
-            "False adds the process's memory to the logs. A thread that never rests measures it, "
-            "so training is slower.",
+            "False adds the memory of the process to the logs, in MiB.",
         ),
     },
     "Checkpoints": {
@@ -310,7 +309,7 @@ GROUPS: dict[str, dict[str, Argument]] = {
         "save_total_limit": Argument(
             None,
             "course only",
-            "`CourseTrainer` keeps so many checkpoints, the newest and the best.",
+            "`CourseTrainer` keeps so many checkpoints, the newest.",
             "The stock Trainer deletes none in a single process.",
         ),
         "save_on_each_node": Argument(
@@ -325,7 +324,8 @@ GROUPS: dict[str, dict[str, Argument]] = {
             "your script",
             "The Trainer runs on the device that Paddle is set to: call "
             "`paddle.set_device(args.device)` yourself.",
-            "The default `gpu` trains on a CPU without a word. `compress()` does set the device.",
+            "The default `gpu` trains on a CPU without a word, where `paddle.set_device('gpu')` "
+            "stops.",
         ),
         "no_cuda": Argument(
             False,
@@ -378,16 +378,16 @@ GROUPS: dict[str, dict[str, Argument]] = {
             -1,
             "several processes",
             "Reads -1 afterwards, whatever was given.",
-            "It is the old name of `sharding_parallel_degree`, which takes its value over in "
-            "several processes.",
+            "Its own help text calls it deprecated, for `sharding_parallel_degree`.",
         ),
     },
     "Model": {
         "past_index": Argument(
             -1,
             "fails",
-            "From 0 on, `train()` stops with an AttributeError (`_past`). In `CourseTrainer`, or after "
-            "an evaluation, it is a TypeError: the model is given `mems`, which it does not take.",
+            "From 0 on, `train()` stops with an AttributeError (`_past`). In `CourseTrainer`, or "
+            "after an evaluation, it is a TypeError: the model is given `mems`, which it does not "
+            "take.",
             "No model of this course can use it.",
         ),
     },

@@ -254,10 +254,16 @@ class CourseTrainer(Trainer):
                 if missing:
                     problem = f"row {row} has no column {missing[0]!r}"
                     raise InputError(where, problem, f"the columns {', '.join(columns)}")
-        batch = {  # arrays are for worker processes, and the loader makes tensors of them
-            name: paddle.to_tensor(value) if isinstance(value, np.ndarray) else value
-            for name, value in loader.collate_fn(rows).items()
-        }
+        batch = dict(loader.collate_fn(rows))
+        tensors = any(isinstance(value, paddle.Tensor) for value in batch.values())
+        # once this process has computed on several threads, a fork of it cannot
+        if tensors and self.args.dataloader_num_workers > 0 and paddle.get_device() == "cpu":
+            problem = "makes Paddle tensors, which on a CPU crash the dataloader's workers"
+            expected = 'return_tensors="np" or dataloader_num_workers=0'
+            raise InputError("data_collator", problem, expected)
+        for name, value in batch.items():  # a loader makes tensors of arrays
+            if isinstance(value, np.ndarray):
+                batch[name] = paddle.to_tensor(value)
         if all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
             for name in batch:
                 if name not in parameters and name not in self.label_names:
