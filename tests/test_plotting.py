@@ -62,6 +62,15 @@ FIGURES = {
     "padding": lambda: plotting.padding_map(
         {"plain": [[9, 1, 2], [8, 1, 1], [1]], "sorted": [[9, 8, 2], [1, 1, 1], [1]]}
     ),
+    "answer": lambda: plotting.answer_positions(
+        ["[CLS]", "昆", "明", "😀"], [0.1, 0.7, 0.1, 0.1], [0, 0.2, 0.8, 0]
+    ),
+    "sizes": lambda: plotting.size_comparison(
+        {
+            "1 layer": {"accuracy": 0.7, "margin": 0.04, "ms": 60, "megabytes": 90},
+            "all layers": {"accuracy": 0.8, "margin": 0.05, "ms": 190, "megabytes": 300},
+        }
+    ),
     "windows": lambda: plotting.window_map([(0, 50), (30, 80), (60, 100)], 100, (52, 58)),
     "mistakes": lambda: plotting.confident_mistakes(predictions(0.98, 0.1, 0.4, 0.9), [0, 1, 1, 1]),
 }
@@ -169,6 +178,39 @@ def test_windows_that_hold_the_whole_answer_are_named():
     assert "1 of them hold the whole answer" in FIGURES["windows"]().alt
     drawn = [text.get_text().strip() for text in FIGURES["windows"]().findobj(matplotlib.text.Text)]
     assert {"0 to 50", "30 to 80, holds the answer", "60 to 100"} <= set(drawn)
+
+
+def test_answers_begin_upwards_and_end_downwards_with_the_highest_named():
+    figure = FIGURES["answer"]()
+    bars = [bar.get_height() for bar in figure.axes[0].patches]
+    assert bars == [0.1, 0.7, 0.1, 0.1, 0, -0.2, -0.8, 0]
+    assert "begins at '昆' (70%) and ends at '明' (80%)" in figure.alt
+    drawn = [text.get_text() for text in plotting.answer_positions(
+        ["甲", "乙", "丙"], [0.2, 0.7, 0.1], [0, 0.3, 0.7], named=1
+    ).findobj(matplotlib.text.Text)]  # fmt: skip
+    assert {"乙", "丙"} <= set(drawn) and "甲" not in drawn
+    with pytest.raises(ValueError, match="2 tokens, 1 starts and 2 ends"):
+        plotting.answer_positions(["甲", "乙"], [1.0], [0.5, 0.5])
+
+
+def test_each_size_has_its_point_in_both_panels_with_its_margin():
+    figure = FIGURES["sizes"]()
+    places = {
+        axes.get_xlabel(): [
+            (float(each[0].get_xdata()[0]), float(each[0].get_ydata()[0]))
+            for each in axes.containers
+        ]
+        for axes in figure.axes
+    }
+    assert places == {
+        "one training step, ms": [(60, 0.7), (190, 0.8)],
+        "memory of a training step, MB": [(90, 0.7), (300, 0.8)],
+    }
+    bar = figure.axes[0].containers[1][2][0].get_segments()[0]
+    assert np.allclose(bar[:, 1], [0.75, 0.85])
+    assert "all layers: 80.0%, 190 ms, 300 MB" in figure.alt
+    with pytest.raises(ValueError, match="nothing to draw"):
+        plotting.size_comparison({})
 
 
 def test_the_description_quotes_little_of_each_text():
