@@ -14,10 +14,8 @@ import sys
 from pathlib import Path
 
 import course_lib  # noqa: F401
-from course_lib.data import convert_example
 from course_lib.runtime import InputError
 from course_lib.training import (
-    CourseTrainer,
     NotebookProgressCallback,
     ThroughputCallback,
     trainer_history,
@@ -26,68 +24,16 @@ from course_lib.training import (
 import numpy as np
 import paddle
 import pytest
+import tiny_trainer
 import training_runs as runs
-from paddlenlp.data import DataCollatorForTokenClassification, DataCollatorWithPadding
-from paddlenlp.trainer import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from paddlenlp.data import DataCollatorForTokenClassification
+from paddlenlp.trainer import EarlyStoppingCallback, Trainer
 from paddlenlp.trainer.trainer_callback import TrainerState
 from paddlenlp.transformers import ErnieForQuestionAnswering, ErnieForTokenClassification
+from tiny_trainer import BATCH, ROWS, STEPS, build, losses
 
 ROOT = Path(__file__).resolve().parents[1]
-ROWS, BATCH, STEPS = 20, 8, 8  # 3 batches an epoch, the last one smaller: almost three epochs
-
-
-class Killer(TrainerCallback):
-    """End the process as a power cut would, when step `step` is over."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == self.step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-def build(
-    directory, kind=CourseTrainer, rows=ROWS, features=None, extra_layers=0, dropout=0.1, **options
-):
-    """A Trainer of a tiny ERNIE with dropout; `options` go to it or to its arguments."""
-    for _ in range(extra_layers):
-        paddle.nn.Linear(2, 2)
-    model, tokenizer = runs.model_and_tokenizer(
-        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
-    )
-    if features is None:
-        data = runs.dataset(rows)
-        features = [convert_example(row, tokenizer, 32, return_dict=True) for row in data]
-    known = (
-        "model",
-        "data_collator",
-        "criterion",
-        "callbacks",
-        "eval_dataset",
-        "compute_metrics",
-        "group_by_length",
-    )
-    own = {name: options.pop(name) for name in known if name in options}
-    settings = {
-        "per_device_train_batch_size": BATCH,
-        "max_steps": STEPS,
-        "learning_rate": 3e-3,
-        "logging_steps": 1,
-        "save_steps": 2,
-        "disable_tqdm": True,
-        "report_to": [],
-        **options,
-    }
-    return kind(
-        args=TrainingArguments(output_dir=str(directory), **settings),
-        train_dataset=features,
-        **{"model": model, "data_collator": DataCollatorWithPadding(tokenizer), **own},
-    )
-
-
-def losses(trainer) -> list[float]:
-    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+TWO = {"max_steps": 4, "dropout": 0.0, "save_steps": 2, "save_total_limit": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -109,25 +55,49 @@ def unbroken(tmp_path_factory):
     return directory, runs.weights_digest(trainer.model), losses(trainer)
 
 
-def other_process(*arguments: str) -> subprocess.CompletedProcess:
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """Runs in other processes, begun at once: most of their time is spent on importing Paddle.
+
+    One is killed after a random step and resumed, one consists of two processes.
+    """
+    directory, step = tmp_path_factory.mktemp("elsewhere"), random.SystemRandom().randint(3, 7)
+    half = json.dumps({**TWO, "per_device_train_batch_size": BATCH // 2})
+    launch = ["-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--backend", "gloo"]
+    launch += ["--log_dir", str(directory / "logs"), tiny_trainer.__file__]
+    commands = {
+        "killed": [tiny_trainer.__file__, str(directory / "killed"), json.dumps({"kill": step})],
+        "two": [*launch, str(directory / "two"), half],
+    }
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    started = {
+        name: subprocess.Popen(
+            [sys.executable, *command],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        for name, command in commands.items()
+    }
+    yield directory, step, started
+    for process in started.values():
+        if process.poll() is None:  # its test has failed or was not asked for
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 # ---- resumption
 
 
-def test_killed_after_a_random_step_and_resumed_ends_with_the_same_bits(unbroken, tmp_path):
-    _, weights, _ = unbroken
-    run = str(tmp_path / "run")
-    step = random.SystemRandom().randint(3, STEPS - 1)
-    killed = other_process(__file__, run, json.dumps({"kill": step}))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert (tmp_path / "run" / "checkpoint-2").is_dir()
-    resumed = other_process(__file__, run, json.dumps({"resume": True, "extra_layers": 3}))
-    assert resumed.returncode == 0, resumed.stderr
-    assert resumed.stdout.split()[-1] == weights, f"killed after step {step}"
+def test_killed_after_a_random_step_and_resumed_ends_with_the_same_bits(elsewhere, unbroken):
+    _, step, started = elsewhere
+    output, _ = started["killed"].communicate(timeout=300)
+    assert started["killed"].returncode == 0, output
+    whole = [f"checkpoint-{number}" for number in (2, 4, 6) if number <= step]
+    assert f"killed by {signal.SIGKILL} with {whole}" in output
+    assert output.split()[-1] == unbroken[1], f"killed after step {step}"
 
 
 @pytest.mark.parametrize("step", [2, 4, 6])  # within the first epoch, the second, at an end
@@ -212,21 +182,18 @@ def test_batches_are_grouped_by_length_and_every_row_is_read_once(tmp_path):
     assert padded(batches) < 0.9 * padded(plain)
 
 
-def test_two_processes_read_what_one_reads_with_twice_the_batch(tmp_path):
-    options = {"max_steps": 4, "dropout": 0.0, "save_steps": 2, "save_total_limit": 1}
-    told = json.dumps({**options, "per_device_train_batch_size": BATCH // 2})
-    launch = ["-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--backend", "gloo"]
-    launch += ["--log_dir", str(tmp_path / "logs"), __file__, str(tmp_path / "two"), told]
-    launched = other_process(*launch)
-    logs = [path.read_text() for path in sorted((tmp_path / "logs").glob("workerlog.*"))]
-    assert launched.returncode == 0 and len(logs) == 2, logs
-    one = build(tmp_path / "one", group_by_length=True, **options)
+def test_two_processes_read_what_one_reads_with_twice_the_batch(elsewhere, tmp_path):
+    directory, _, started = elsewhere
+    output, _ = started["two"].communicate(timeout=300)
+    logs = [path.read_text() for path in sorted((directory / "logs").glob("workerlog.*"))]
+    assert started["two"].returncode == 0 and len(logs) == 2, (output, logs)
+    one = build(tmp_path, group_by_length=True, **TWO)
     one.train()
     for log in logs:
         found = json.loads(re.search(r"^losses (.*)$", log, re.MULTILINE)[1])
         np.testing.assert_allclose(found, losses(one), rtol=0, atol=1e-5)
-    for name in ("one", "two"):
-        assert [path.name for path in (tmp_path / name).iterdir()] == ["checkpoint-4"]
+    for path in (tmp_path, directory / "two"):
+        assert [checkpoint.name for checkpoint in path.iterdir()] == ["checkpoint-4"]
 
 
 def test_a_stream_trains_as_upstream_lets_it(tmp_path):
@@ -529,13 +496,3 @@ def test_upstream_a_half_written_checkpoint_starts_from_the_first_step(stock_run
     (half / "trainer_state.json").unlink()
     resumed = stock(tmp_path, str(half), dropout=0.0, save_steps=100)
     assert len(resumed) == len(whole) and resumed[0] != whole[0]
-
-
-if __name__ == "__main__":  # one run in a process of its own: DIRECTORY OPTIONS
-    told = json.loads(sys.argv[2])
-    resume, kill = told.pop("resume", None), told.pop("kill", None)
-    callbacks = None if kill is None else [Killer(kill)]
-    trainer = build(sys.argv[1], group_by_length=True, callbacks=callbacks, **told)
-    trainer.train(resume)
-    print("losses", json.dumps(losses(trainer)))
-    print(runs.weights_digest(trainer.model))

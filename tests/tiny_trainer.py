@@ -1,6 +1,16 @@
-"""Trainers of a tiny ERNIE that the tests of the Trainer share, in this process or in another."""
+"""Trainers of a tiny ERNIE that the tests of the Trainer share, in this process or in another.
+
+`python tests/tiny_trainer.py DIRECTORY '{"max_steps": 4, ...}'` trains in DIRECTORY. With "kill",
+the number of a step, a child of the process is killed after that step, and the process resumes.
+"""
 
 from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
 
 from course_lib.data import convert_example
 from course_lib.training import CourseTrainer
@@ -8,7 +18,7 @@ from course_lib.training import CourseTrainer
 import paddle
 import training_runs as runs
 from paddlenlp.data import DataCollatorWithPadding
-from paddlenlp.trainer import TrainingArguments
+from paddlenlp.trainer import TrainerCallback, TrainingArguments
 
 ROWS, BATCH, STEPS = 20, 8, 8  # 3 batches an epoch, the last one smaller: almost three epochs
 TRAINERS = (  # options that are a Trainer's own; all others are TrainingArguments
@@ -62,3 +72,33 @@ def build(
 
 def losses(trainer) -> list[float]:
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+class Killer(TrainerCallback):
+    """End the process as a power cut would, when step `step` is over."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    directory, options = sys.argv[1], {"group_by_length": True, **json.loads(sys.argv[2])}
+    resume, step = None, options.pop("kill", None)
+    if step is not None:
+        # Importing Paddle takes most of the time, so both processes share it. Nothing has been
+        # computed: a fork of a process that has used several threads could not train.
+        child = os.fork()
+        if child == 0:
+            build(directory, callbacks=[Killer(step)], **options).train()
+            os._exit(1)
+        died = os.WTERMSIG(os.waitpid(child, 0)[1])
+        print("killed by", died, "with", sorted(path.name for path in Path(directory).iterdir()))
+        resume, options["extra_layers"] = True, 3
+    trainer = build(directory, **options)
+    trainer.train(resume)
+    print("losses", json.dumps(losses(trainer)))
+    print(runs.weights_digest(trainer.model))
