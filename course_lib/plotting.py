@@ -649,9 +649,9 @@ def answer_positions(
     Raises:
         ValueError: the three differ in length, or there is no token.
     """
-    heights = np.asarray([start, end], dtype=float)
-    if heights.shape != (2, len(tokens)) or len(tokens) == 0:
+    if not len(tokens) == len(start) == len(end) > 0:
         raise ValueError(f"{len(tokens)} tokens, {len(start)} starts and {len(end)} ends")
+    heights = np.asarray([start, end], dtype=float)
     with _course_style():
         figure = CourseFigure(figsize=(7.6, 3.2))
         axes = figure.subplots()
