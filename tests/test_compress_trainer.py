@@ -6,7 +6,7 @@ import copy
 import functools
 
 import course_lib  # noqa: F401
-from course_lib.compression import importance, prune, reorder
+from course_lib.compression import CompressTrainer, importance, load_pruned, prune, reorder
 from course_lib.compression.distillation import (
     DistillTrainer,
     hidden_error,
@@ -14,16 +14,19 @@ from course_lib.compression.distillation import (
     narrowed,
     soft_cross_entropy,
 )
-from course_lib.data import convert_example
+from course_lib.data import convert_example, convert_qa_examples
 from course_lib.runtime import InputError
 
 import numpy as np
 import paddle
+import paddlenlp.transformers as transformers
 import pytest
 import training_runs as runs
-from paddlenlp.data import DataCollatorWithPadding
+from paddle.io import TensorDataset
+from paddlenlp.data import DataCollatorForTokenClassification, DataCollatorWithPadding
 from paddlenlp.datasets import MapDataset
-from paddlenlp.trainer import TrainingArguments
+from paddlenlp.trainer import CompressionArguments, TrainerCallback, TrainingArguments
+from paddlenlp.transformers import AutoTokenizer
 from scipy.special import log_softmax, softmax
 
 CONFIG = {"num_attention_heads": 4, "intermediate_size": 32}
@@ -148,3 +151,290 @@ def test_teachers_that_do_not_fit_are_refused(tmp_path):
     distil(tmp_path, student, other, tokenizer, [1], steps=1, hidden_weight=0)
     with pytest.raises(InputError, match="leaves none"):
         distil(tmp_path, student, student, tokenizer, ["1/8"])
+
+
+def token_task():
+    """Characters, of which some are entities of two kinds."""
+    _, tokenizer = trained()
+    random = np.random.RandomState(0)
+    rows = []
+    for example in runs.dataset(40):
+        ids = tokenizer(example["text"][:12])["input_ids"]
+        labels = [-100, *random.randint(0, 5, len(ids) - 2).tolist(), -100]
+        rows.append({"input_ids": ids, "token_type_ids": [0] * len(ids), "labels": labels})
+    data = MapDataset(rows, label_list=["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
+    model = transformers.ErnieForTokenClassification(small(tokenizer, num_labels=5))
+    return model, tokenizer, data, DataCollatorForTokenClassification(tokenizer)
+
+
+def answer_task(kind: str = "Bert"):
+    """Questions with their answers, in windows."""
+    _, tokenizer = trained()
+    texts = [example["text"] for example in runs.dataset(20)]
+    examples = [
+        {
+            "question": "今天",
+            "context": text,
+            "answers": [text[row % 4 :][:2]],
+            "answer_starts": [row % 4],
+        }
+        for row, text in enumerate(texts)
+    ]
+    data = MapDataset(convert_qa_examples(examples, tokenizer, 24, 8, 4))
+    config = small(tokenizer, getattr(transformers, f"{kind}Config"))
+    model = getattr(transformers, f"{kind}ForQuestionAnswering")(config)
+    return model, tokenizer, data, DataCollatorWithPadding(tokenizer), examples
+
+
+def small(tokenizer, kind=transformers.ErnieConfig, **config):
+    runs.seed_everything(1)
+    return kind(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        **config,
+    )
+
+
+def compressor(directory, strategy="dynabert", task=None, **options) -> CompressTrainer:
+    if task is None:
+        model, tokenizer = trained()
+        task = model, tokenizer, features(tokenizer), DataCollatorWithPadding(tokenizer)
+    model, tokenizer, data, collator, *examples = task
+    own = {
+        name: options.pop(name)
+        for name in ("model", "train_dataset", "eval_dataset", "criterion", "callbacks")
+        if name in options
+    }
+    settings = {
+        "strategy": strategy,
+        "width_mult_list": ["1/2"],
+        "algo_list": ["abs_max"],
+        "batch_num_list": [2],
+        "batch_size_list": [4],
+        "max_steps": 3,
+        "per_device_train_batch_size": 8,
+        "learning_rate": 1e-3,
+        "device": "cpu",
+        "disable_tqdm": True,
+        "report_to": [],
+        **options,
+    }
+    own = {"model": model, "train_dataset": data, "eval_dataset": data, **own}
+    if examples:
+        own["eval_examples"] = examples[0]
+    args = CompressionArguments(str(directory), **settings)
+    return CompressTrainer(args=args, data_collator=collator, tokenizer=tokenizer, **own)
+
+
+def test_dynabert_of_two_widths(tmp_path):
+    trainer = compressor(tmp_path, width_mult_list=[0.75, "1/4"], max_steps=20, save_steps=7)
+    before = runs.weights_digest(trainer.model)
+    frame = trainer.compress()
+    assert runs.weights_digest(trainer.model) == before
+    assert frame["width"].tolist()[1:] == [0.75, 0.25]
+    assert [str(path.relative_to(tmp_path)) for path in frame["path"]] == [
+        "model",
+        "width_mult_0.75/model",
+        "width_mult_0.25/model",
+    ]
+    assert frame["score"].iloc[0] == 1.0 and frame["score"].min() > 0.9
+    assert frame["megabytes"].is_monotonic_decreasing
+    loaded = load_pruned(tmp_path / "width_mult_0.25")
+    assert loaded.config.heads_per_layer == [1, 1]
+    assert trainer._score(loaded) == frame["score"].iloc[2]
+    AutoTokenizer.from_pretrained(str(tmp_path / "width_mult_0.25"))
+
+
+def test_dynabert_twice_gives_the_same_bits(tmp_path):
+    digests = set()
+    for run in range(2):
+        compressor(tmp_path / str(run)).compress()
+        digests.add(runs.weights_digest(load_pruned(tmp_path / str(run) / "width_mult_0.5")))
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("task", [token_task, answer_task])
+def test_dynabert_of_other_tasks(task, tmp_path):
+    trainer = compressor(tmp_path, "dynabert", task())
+    frame = trainer.compress()
+    assert frame["score"].between(0, 1).all() and len(frame) == 2
+    loaded = load_pruned(tmp_path / "width_mult_0.5")
+    assert type(loaded) is type(trainer.model)
+    assert trainer._score(loaded) == frame["score"].iloc[1]
+
+
+class Oracle(paddle.nn.Layer):
+    """Gives the right answer to the first `right` rows, and to the others that of row 0."""
+
+    def __init__(self, rows, right: int) -> None:
+        super().__init__()
+        self.rows, self.right, self.place = list(rows), right, 0
+
+    def forward(self, input_ids, token_type_ids):
+        places = range(self.place, self.place + len(input_ids))
+        self.place += len(input_ids)
+        rows = [self.rows[place if place < self.right else 0] for place in places]
+        one_hot, length = paddle.nn.functional.one_hot, input_ids.shape[1]
+        if "labels" in rows[0]:
+            labels = [np.maximum(row["labels"], 0) for row in rows]
+            padded = [np.pad(row, (0, length))[:length] for row in labels]
+            return one_hot(paddle.to_tensor(np.stack(padded)), 5)
+        ends = [[row[f"{name}_positions"] for row in rows] for name in ("start", "end")]
+        return tuple(one_hot(paddle.to_tensor(end), length) for end in ends)
+
+
+def test_the_metrics_of_entities_and_answers(tmp_path):
+    task = token_task()
+    trainer = compressor(tmp_path, task=task)
+    assert trainer._score(Oracle(task[2], len(task[2]))) == 1
+    assert 0 < trainer._score(Oracle(task[2], 20)) < 0.9
+
+    *task, examples = answer_task()
+    data = task[2]
+    trainer = compressor(tmp_path, task=task)  # without the examples: positions are compared
+    expected = np.mean(
+        [
+            all(row[name] == data[0][name] for name in ("start_positions", "end_positions"))
+            for row in data
+        ]
+    )
+    assert trainer._score(Oracle(data, 0)) == pytest.approx(expected)
+    assert trainer._score(Oracle(data, len(data))) == 1
+    trainer = compressor(tmp_path, task=[*task, examples])
+    assert trainer._score(Oracle(data, len(data))) == 1
+    assert trainer._score(Oracle(data, 5)) < 1
+
+
+def test_functions_of_the_user(tmp_path):
+    calls = []
+
+    def evaluate(trainer, model, data_loader):
+        calls.append((trainer, model.training))
+        for batch in data_loader:
+            labels = batch.pop("labels")
+            assert model(**batch).shape == [len(labels), 2]
+        model.train()
+        return len(calls)
+
+    trainer = compressor(tmp_path / "new", max_steps=4, save_steps=2)
+    frame = trainer.compress(custom_evaluate=evaluate)
+    assert frame["score"].tolist() == [1, len(calls)] and len(calls) == 4
+    assert all(call == (trainer, False) for call in calls)
+
+    def old_evaluate(model, data_loader):
+        for batch in data_loader:
+            model(batch["input_ids"], batch["token_type_ids"], attention_mask=[None, None])
+        return 0.25
+
+    def calc_loss(loss_fct, model, batch, head_mask):
+        calls.append("loss")
+        logits = model(
+            batch["input_ids"], batch["token_type_ids"], attention_mask=[None, head_mask]
+        )
+        return loss_fct(logits, batch["labels"])
+
+    trainer = compressor(tmp_path / "old", criterion=paddle.nn.CrossEntropyLoss())
+    frame = trainer.compress(
+        custom_dynabert_evaluate=old_evaluate, custom_dynabert_calc_loss=calc_loss
+    )
+    assert frame["score"].tolist() == [0.25, 0.25] and "loss" in calls
+    compressor(tmp_path / "plain", criterion=paddle.nn.CrossEntropyLoss()).compress(old_evaluate)
+    digests = [
+        runs.weights_digest(load_pruned(tmp_path / name / "width_mult_0.5"))
+        for name in ("old", "plain")
+    ]
+    assert digests[0] == digests[1]  # the loss is the same, so the importance is
+    with pytest.raises(InputError, match="custom_dynabert_evaluate too"):
+        trainer.compress(evaluate, custom_dynabert_evaluate=old_evaluate)
+    with pytest.raises(InputError, match="gives NoneType; expected one number"):
+        trainer.compress(lambda trainer, model, loader: None)
+
+
+def test_criteria_as_function_and_as_layer(tmp_path):
+    class Squad(paddle.nn.Layer):
+        def forward(self, outputs, labels):
+            return squad(outputs, labels)
+
+    def squad(outputs, labels):
+        seen.append(len(labels))
+        losses = [
+            paddle.nn.functional.cross_entropy(one, label.unsqueeze(-1))
+            for one, label in zip(outputs, labels, strict=True)
+        ]
+        return sum(losses) / 2
+
+    for number, criterion in enumerate((squad, Squad())):
+        seen = []
+        trainer = compressor(tmp_path / str(number), task=answer_task(), criterion=criterion)
+        trainer.compress()
+        assert seen and set(seen) == {2}
+
+
+def test_training_arguments_are_obeyed(tmp_path):
+    class Steps(TrainerCallback):
+        def on_train_begin(self, args, state, control, optimizer=None, **kwargs):
+            seen.append((state.max_steps, args.per_device_train_batch_size, optimizer))
+
+    seen = []
+    compressor(
+        tmp_path,
+        max_steps=-1,
+        num_train_epochs=2,
+        weight_decay=0.1,
+        max_grad_norm=0.5,
+        adam_beta1=0.8,
+        callbacks=[Steps()],
+    ).compress()
+    ((steps, batch, optimizer),) = seen
+    assert (steps, batch) == (10, 8)  # 40 rows, of which 4 are held out: 5 batches an epoch
+    assert optimizer._beta1 == 0.8 and optimizer._grad_clip.clip_norm == 0.5
+    assert not (tmp_path / "checkpoint-10").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"strategy": "prune"}, "strategy: is 'prune'; expected one of dynabert, ptq"),
+        ({"strategy": "ptq+qat"}, "strategy: is 'ptq.qat'"),
+        ({"strategy": "embeddings"}, "strategy: is 'embeddings'"),
+        ({"width_mult_list": ["1/8"]}, "of 4 heads leaves none"),
+        ({"width_mult_list": ["2"]}, "width: is '2'; expected above 0 and at most 1"),
+        ({"width_mult_list": ["3/4", "0.75"]}, "gives one directory twice"),
+        ({"eval_dataset": None}, "eval_dataset: is None"),
+        ({"eval_dataset": MapDataset([])}, "eval_dataset: has 0 rows"),
+        ({"train_dataset": None}, "train_dataset: is None"),
+        ({"strategy": "qat", "train_dataset": None}, "train_dataset: is None"),
+        ({"train_dataset": TensorDataset([paddle.ones([4, 3])])}, "is a TensorDataset"),
+        ({"strategy": "ptq", "eval_dataset": TensorDataset([paddle.ones([4, 3])])}, "TensorData"),
+        ({"prune_embeddings": True}, "prune_embeddings: is on"),
+        ({"input_dtype": "float32"}, "input_dtype: is 'float32'"),
+        ({"input_infer_model_path": "a/b"}, "a static model cannot be trained"),
+        ({"input_infer_model_path": "a/b", "strategy": "ptq"}, "there is no a/b.pdmodel"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_done(changes, message, tmp_path):
+    trainer = compressor(tmp_path, **changes)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(InputError, match=message):
+        trainer.compress()
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_models_that_cannot_be_compressed_are_refused(tmp_path):
+    model, tokenizer = trained()
+    data, collator = features(tokenizer), DataCollatorWithPadding(tokenizer)
+    for strategy in ("dynabert", "ptq", "qat"):
+        trainer = compressor(tmp_path, strategy, (model.ernie, tokenizer, data, collator))
+        with pytest.raises(InputError, match=r"ErnieModel: .*head"):
+            trainer.compress()
+    masked = transformers.ErnieForMaskedLM(small(tokenizer))
+    trainer = compressor(tmp_path, "ptq", (masked, tokenizer, data, collator))
+    with pytest.raises(InputError, match="there is no metric for ErnieForMaskedLM"):
+        trainer.compress()
+    args = TrainingArguments(str(tmp_path))
+    with pytest.raises(InputError, match="args: are TrainingArguments"):
+        CompressTrainer(model=model, args=args, eval_dataset=data).compress()

@@ -5,6 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOME = {
+    "DistillTrainer": "distillation",
+    "narrow": "distillation",
+    "narrowed": "distillation",
+    "soft_cross_entropy": "distillation",
+    "CompressTrainer": "trainer",
     "cut": "pruning",
     "importance": "pruning",
     "load_pruned": "pruning",

@@ -106,6 +106,7 @@ def importance(
     batches: Iterable,
     loss: Callable | None = None,
     label_names: Sequence[str] | None = None,
+    calc_loss: Callable | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """How much the loss depends on each head and each neuron.
 
@@ -119,6 +120,7 @@ def importance(
         loss: (logits, labels) -> the mean loss of a batch; by default cross entropy. Several label
             columns come as a tuple, as a Trainer's criterion gets them.
         label_names: columns that hold labels; by default "labels" or the two positions.
+        calc_loss: (model, batch) -> the mean loss, instead of `loss` and `label_names`.
 
     Returns:
         heads [layers, heads] and neurons [layers, neurons], at least 0, in float64.
@@ -143,13 +145,18 @@ def importance(
         for parameter, _ in before:
             parameter.stop_gradient = all(parameter is not norm for norm in norms)
         for batch in batches:
-            inputs, labels = split_labels(batch, label_names)
-            rows = len(inputs["input_ids"])
+            if not isinstance(batch, Mapping):
+                batch = dict(zip(("input_ids", "token_type_ids", "labels"), batch, strict=True))
+            rows = len(batch["input_ids"])
             given = [[paddle.ones([rows, s.shape[1]]) for _ in range(count)] for s in sums]
             for mask in [*given[0], *given[1]]:
                 mask.stop_gradient = False
             with masks(model, *given):
-                value = (loss or _cross_entropy)(model(**inputs), labels)
+                if calc_loss is None:
+                    inputs, labels = split_labels(batch, label_names)
+                    value = (loss or cross_entropy)(model(**inputs), labels)
+                else:
+                    value = calc_loss(model, batch)
             if not np.isfinite(float(value)):
                 raise InputError("loss", f"is {float(value)} on a batch", "a finite number")
             value.backward()
@@ -173,14 +180,12 @@ def _norm_weights(part: paddle.nn.Layer) -> list[paddle.Tensor]:
     return part.parameters() if isinstance(part, paddle.nn.LayerNorm) else []
 
 
-def split_labels(batch, label_names: Sequence[str] | None = None) -> tuple[dict, object]:
+def split_labels(batch: Mapping, label_names: Sequence[str] | None = None) -> tuple[dict, object]:
     """A batch's inputs, and its labels: one tensor, or a tuple of them.
 
     Raises:
         InputError: there are no labels.
     """
-    if not isinstance(batch, Mapping):
-        batch = dict(zip(("input_ids", "token_type_ids", "labels"), batch, strict=True))
     names = [name for name in (label_names or LABELS) if name in batch]
     if not names:
         expected = " or ".join(label_names or LABELS)
@@ -190,7 +195,8 @@ def split_labels(batch, label_names: Sequence[str] | None = None) -> tuple[dict,
     return inputs, labels[0] if len(labels) == 1 else labels
 
 
-def _cross_entropy(logits, labels) -> paddle.Tensor:
+def cross_entropy(logits, labels) -> paddle.Tensor:
+    """The mean loss of logits and labels, of a pair of each (start and end) the mean of both."""
     if not isinstance(logits, (tuple, list)):
         return paddle.nn.functional.cross_entropy(logits, labels)
     losses = [
