@@ -1,0 +1,296 @@
+"""Paddle Inference behind one call, in FP32 or in real INT8, with proof of which it is."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from course_lib.data import batchify_fn, convert_example
+from course_lib.deploy.export import DESCRIPTION, PROGRAM, WEIGHTS, describe, find_files
+from course_lib.runtime import InputError, machine
+from course_lib.runtime.errors import whole
+
+import numpy as np
+import paddle
+from paddle import inference
+from paddlenlp.transformers import AutoTokenizer
+from scipy.special import softmax
+
+QUANTISED = ("quantize_linear", "fake_quantize")  # operators, in this and in the older format
+VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
+QUANTISED = ("quantize_linear", "fake_quantize")  # ours; those of PaddleSlim's export
+PRIMITIVES = {  # those of oneDNN's that calculate; "reorder" only changes formats
+    "inner_product": "fc",
+    "matmul": "matmul",
+    "binary": "add",
+    "softmax": "softmax",
+    "layer_normalization": "layer_norm",
+    "eltwise": "activation",
+}
+_EXECUTED = re.compile(
+    r"onednn_verbose,exec,cpu,(?P<primitive>\w+),(?P<kernel>[^,]*),[^,]*,(src|data)_(?P<format>\w+)"
+)
+
+
+class Predictor:
+    """A static model, ready to run on the CPU.
+
+    Args:
+        path: a directory of `export_model` or of the quantisation, or the common path of its two
+            files (`out/int8`).
+        int8: run quantised operators in INT8. None means where the file has some. False runs a
+            quantised file without INT8 kernels, which is far slower than FP32.
+        threads: of one call; None means all cores that this process may use.
+        mkldnn: use oneDNN's kernels; INT8 needs them.
+
+    Attributes:
+        quantised: whether the file holds quantised operators.
+        int8: whether INT8 kernels are switched on.
+        input_names, labels, max_length, threads: as they are.
+
+    Raises:
+        InputError: files that are missing or damaged.
+
+    Warns where INT8 cannot pay: the processor has no VNNI, or nothing in the file is quantised.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        int8: bool | None = None,
+        threads: int | None = None,
+        mkldnn: bool = True,
+    ) -> None:
+        self.path = find_files(path)
+        self.description = describe(self.path)
+        self.labels: list[str] | None = self.description.get("labels")
+        self.max_length: int | None = self.description.get("max_length")
+        self.threads = whole("threads", machine.usable_cores() if threads is None else threads, 1)
+        operators, self._types = read_program(self.path.with_name(self.path.name + PROGRAM))
+        self.quantised = any(kind.startswith(QUANTISED) for kind in operators)
+        if int8 and not mkldnn:
+            raise InputError("mkldnn", "is off and int8 on", "oneDNN, which has the INT8 kernels")
+        self.int8 = mkldnn and (self.quantised if int8 is None else bool(int8))
+        self.mkldnn = mkldnn
+        if self.int8 and not self.quantised:
+            message = f"{self.path} has no quantised operators: it runs in FP32"
+            warnings.warn(f"{message}. Quantise it first (quantize_static)", stacklevel=2)
+            self.int8 = False
+        if self.int8 and not VNNI & machine.cpu().flags:
+            message = "this processor has no VNNI instructions (avx512_vnni, avx_vnni)"
+            warnings.warn(f"{message}: INT8 will not be faster than FP32 here", stacklevel=2)
+        self._inputs: dict = {}
+        self._predictor = self._create()
+        self.input_names: list[str] = self._predictor.get_input_names()
+        self._inputs = {name: self._predictor.get_input_handle(name) for name in self.input_names}
+        names = self._predictor.get_output_names()
+        self._outputs = [self._predictor.get_output_handle(name) for name in names]
+        self._tokenizer = None
+
+    def _create(self):
+        program, weights = (
+            str(self.path.with_name(self.path.name + ending)) for ending in (PROGRAM, WEIGHTS)
+        )
+        config = inference.Config(program, weights)
+        config.disable_gpu()
+        config.disable_glog_info()
+        config.enable_memory_optim()
+        config.set_cpu_math_library_num_threads(self.threads)
+        if self.mkldnn:
+            config.enable_mkldnn()
+            config.set_mkldnn_cache_capacity(10)  # one entry a shape; without a limit it grows
+        else:  # it is on by itself
+            config.disable_mkldnn()
+        if self.int8:
+            config.enable_mkldnn_int8()
+        with _captured():
+            try:
+                return inference.create_predictor(config)
+            except Exception as error:  # paddle's own kinds, with pages of C++ in them
+                reason = " ".join(str(error).split())[-200:]
+                problem = f"cannot be loaded ({reason})"
+                raise InputError(self.path, problem, "what export_model wrote") from None
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Run one batch.
+
+        Args:
+            inputs: an array a name of `input_names`, whole numbers of shape [batch_size, seq_len].
+                `token_type_ids` may be left out where they are all 0; other names are not read.
+
+        Returns:
+            The model's outputs, float32: logits of shape [batch_size, num_classes] or [batch_size,
+            seq_len, num_classes], or start and end logits of shape [batch_size, seq_len].
+
+        Raises:
+            InputError: an input is missing, empty or has another shape.
+        """
+        shape = None
+        for name, handle in self._inputs.items():
+            value = inputs.get(name)
+            if value is None and name == "token_type_ids" and "input_ids" in inputs:
+                value = np.zeros_like(np.asarray(inputs["input_ids"]))
+            if value is None:
+                problem = f"{name} is missing"
+                raise InputError("inputs", problem, f"arrays {', '.join(self.input_names)}")
+            value = np.ascontiguousarray(value)
+            if value.dtype.kind in "iub":
+                value = value.astype(self._types.get(name, "int64"), copy=False)
+            shape = shape or value.shape
+            if value.size == 0 or value.shape != shape:
+                problem = f"{name} has shape {list(value.shape)}"
+                raise InputError("inputs", problem, f"one shape for all, first {list(shape)}")
+            handle.copy_from_cpu(value)
+        self._predictor.run()
+        return [handle.copy_to_cpu() for handle in self._outputs]
+
+    @property
+    def tokenizer(self):
+        """The tokenizer that lies beside the model.
+
+        Raises:
+            InputError: there is none.
+        """
+        if self._tokenizer is None:
+            directory = self.path.parent
+            if not (directory / "tokenizer_config.json").is_file():
+                raise InputError(directory, "has no tokenizer", "export_model with a tokenizer")
+            self._tokenizer = AutoTokenizer.from_pretrained(str(directory))
+        return self._tokenizer
+
+    def predict(self, texts: Sequence[str], batch_size: int = 32) -> np.ndarray:
+        """Classify texts; those of similar length share a batch.
+
+        Returns:
+            Probabilities of shape [texts, num_classes], classes in the order of `labels`.
+
+        Raises:
+            InputError: not a classifier of sequences, no tokenizer, a text that is empty or none.
+        """
+        task = self.description.get("task")
+        if task != "sequence classification":
+            problem = f"is for {task or 'a task that no ' + DESCRIPTION + ' names'}"
+            raise InputError(self.path, problem, "a sequence classifier; others: run()")
+        if isinstance(texts, (str, bytes)):
+            raise InputError("texts", f"is one {type(texts).__name__}", "a list of texts")
+        batch_size = whole("batch_size", batch_size, 1)
+        rows = [
+            convert_example(
+                {"text": text},
+                tokenizer=self.tokenizer,
+                max_seq_length=self.max_length or 128,
+                is_test=True,
+            )
+            for text in texts
+        ]
+        batchify = batchify_fn(self.tokenizer, is_test=True)
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index][0]))
+        result = np.zeros((len(rows), len(self.labels)), "float32")
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            arrays = batchify([rows[index] for index in chosen])
+            batch = dict(zip(("input_ids", "token_type_ids"), arrays, strict=False))
+            result[chosen] = softmax(self.run(batch)[0], axis=-1)
+        return result
+
+    def kernels(self) -> Counter[tuple[str, str, str]]:
+        """What oneDNN runs for one small batch, from its own log.
+
+        Returns:
+            How often (operator, number format of its inputs, kernel) ran; for example 14 times
+            ("fc", "s8", "brgemm:avx512_core_vnni"): matrix products of signed 8-bit numbers, by
+            VNNI instructions. Empty without oneDNN.
+        """
+        ids = np.ones((2, 8), "int64")
+        self.run(dict.fromkeys(self.input_names, ids * 0) | {"input_ids": ids})
+        library = next(Path(paddle.__file__).parent.glob("libs/*dnnl*"), None)
+        if library is None:
+            return Counter()
+        dnnl = ctypes.CDLL(str(library))  # the one that Paddle has loaded
+        with _captured() as read:
+            dnnl.dnnl_set_verbose(1)
+            try:
+                self._predictor.run()
+            finally:
+                dnnl.dnnl_set_verbose(0)
+            log = read()
+        return Counter(
+            (PRIMITIVES[match["primitive"]], match["format"], match["kernel"])
+            for match in map(_EXECUTED.match, log.splitlines())
+            if match and match["primitive"] in PRIMITIVES
+        )
+
+    def int8_operators(self) -> dict[str, tuple[int, int]]:
+        """Count the operators that calculate, as they really run: see `kernels`.
+
+        A file full of quantised operators that run in FP32 is the commonest reason why a quantised
+        model is slow.
+
+        Returns:
+            {"fc": (in INT8, in FP32), "matmul": ..., "add": ..., ...}; "fc" are the matrix products
+            with weights, "matmul" those of attention. (Without INT8 kernels "matmul" are both.)
+        """
+        counts = {name: [0, 0] for name in PRIMITIVES.values()}
+        for (name, number_format, _), count in self.kernels().items():
+            counts[name][0 if number_format in ("s8", "u8") else 1] += count
+        return {name: tuple(count) for name, count in counts.items()}
+
+
+def read_program(path: Path) -> tuple[list[str], dict[str, str]]:
+    """The type of each operator of a .pdmodel, in order, and the number format of each input.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    try:
+        program = paddle.base.core.ProgramDesc(path.read_bytes())
+        blocks = [program.block(index) for index in range(program.num_blocks())]
+        operators = [block.op(i) for block in blocks for i in range(block.op_size())]
+        inputs = [op.output("Out")[0] for op in operators if op.type() == "feed"]
+        variables = [blocks[0].find_var(name.encode()) for name in inputs]
+        types = [str(variable.dtype()).rpartition(".")[2].lower() for variable in variables]
+        return [op.type() for op in operators], dict(zip(inputs, types, strict=True))
+    except Exception:  # paddle's own kinds, with pages of C++ in them
+        raise InputError(path, "is damaged or no program", "what export_model wrote") from None
+
+
+@contextlib.contextmanager
+def _captured() -> Iterator[Callable[[], str]]:
+    """Keep what C++ code writes to the process's standard output and error from the screen.
+
+    Yields a function that gives what has been written so far.
+    """
+    libc = ctypes.CDLL(None) if os.name == "posix" else None
+
+    def flush() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if libc is not None:
+            libc.fflush(None)
+
+    with tempfile.TemporaryFile() as file:
+
+        def read() -> str:
+            flush()
+            file.seek(0)
+            return file.read().decode(errors="replace")
+
+        flush()
+        kept = [(number, os.dup(number)) for number in (1, 2)]
+        try:
+            for number, _ in kept:
+                os.dup2(file.fileno(), number)
+            yield read
+        finally:
+            flush()
+            for number, copy in kept:
+                os.dup2(copy, number)
+                os.close(copy)
