@@ -15,6 +15,7 @@ from course_lib.compression.distillation import (
     soft_cross_entropy,
 )
 from course_lib.data import convert_example, convert_qa_examples
+from course_lib.deploy import Predictor, export_model
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -191,7 +192,7 @@ def small(tokenizer, kind=transformers.ErnieConfig, **config):
     return kind(
         vocab_size=tokenizer.vocab_size,
         hidden_size=24,
-        num_hidden_layers=2,
+        num_hidden_layers=1,
         num_attention_heads=4,
         intermediate_size=32,
         max_position_embeddings=64,
@@ -309,6 +310,84 @@ def test_the_metrics_of_entities_and_answers(tmp_path):
     assert trainer._score(Oracle(data, 5)) < 1
 
 
+def sequence_task():
+    _, tokenizer = trained()
+    model = transformers.BertForSequenceClassification(small(tokenizer, transformers.BertConfig))
+    return model, tokenizer, features(tokenizer), DataCollatorWithPadding(tokenizer)
+
+
+FILES = {  # what each strategy leaves below output_dir, beside model
+    "ptq": ["abs_max4_2/int8"],
+    "qat": ["int8"],
+    "ptq+embeddings": ["abs_max4_2/int8", "abs_max4_2/quant_emb"],
+    "qat+embeddings": ["int8", "quant_emb"],
+    "dynabert+embeddings": ["width_mult_0.5/model", "width_mult_0.5/quant_emb"],
+    "dynabert+ptq": ["width_mult_0.5/model", "width_mult_0.5/abs_max4_2/int8"],
+    "dynabert+qat": ["width_mult_0.5/model", "width_mult_0.5/int8"],
+    "dynabert+ptq+embeddings": [
+        "width_mult_0.5/model",
+        "width_mult_0.5/abs_max4_2/int8",
+        "width_mult_0.5/abs_max4_2/quant_emb",
+    ],
+    "dynabert+qat+embeddings": [
+        "width_mult_0.5/model",
+        "width_mult_0.5/int8",
+        "width_mult_0.5/quant_emb",
+    ],
+}
+
+
+@pytest.mark.parametrize("strategy", FILES)
+def test_every_strategy(strategy, tmp_path):
+    trainer = compressor(tmp_path, strategy, sequence_task())
+    before = runs.weights_digest(trainer.model)
+    frame = trainer.compress()
+    assert runs.weights_digest(trainer.model) == before and trainer.model.training
+    paths = [str(path.relative_to(tmp_path)) for path in frame["path"]]
+    assert paths == ["model", *FILES[strategy]]
+    assert frame["embeddings"].tolist() == ["quant_emb" in path for path in paths]
+    assert (frame["megabytes"] > 0).all()
+    batch = next(iter(trainer._loader(list(trainer.eval_dataset))))
+    inputs = {name: batch[name].numpy() for name in ("input_ids", "token_type_ids")}
+    outputs = [Predictor(path).run(inputs)[0] for path in frame["path"]]
+    for path, output in zip(paths, outputs, strict=True):
+        assert Predictor(tmp_path / path).quantised == ("int8" in path or strategy[0] in "pq")
+        if "width" not in path and "qat" not in strategy:
+            np.testing.assert_allclose(output, outputs[0], atol=0.05)
+
+
+@pytest.mark.parametrize("task", [token_task, answer_task])
+def test_quantisation_of_other_tasks(task, tmp_path):
+    frame = compressor(tmp_path, "ptq", task()).compress()
+    assert frame["score"].between(0, 1).all()
+    assert Predictor(frame["path"].iloc[1]).quantised
+
+
+def test_all_combinations_of_the_lists_are_tried(tmp_path):
+    frame = compressor(
+        tmp_path,
+        "ptq",
+        sequence_task(),
+        algo_list=["abs_max", "avg"],
+        batch_num_list=[1, None],
+        batch_size_list=[4],
+    ).compress()
+    made = frame.iloc[1:]
+    assert len(made) == 4 and set(made["algo"]) == {"abs_max", "avg"}
+    assert all(path.with_name("int8.pdmodel").is_file() for path in made["path"])
+
+
+def test_a_static_model_is_quantised(tmp_path):
+    task = sequence_task()
+    first = export_model(task[0], tmp_path / "given", name="my")
+    trainer = compressor(
+        tmp_path / "out", "ptq", task, input_infer_model_path=str(first), train_dataset=None
+    )
+    frame = trainer.compress()
+    assert frame["path"].tolist() == [first, tmp_path / "out/abs_max4_2/int8"]
+    assert not (tmp_path / "out/model.pdmodel").exists()
+
+
 def test_functions_of_the_user(tmp_path):
     calls = []
 
@@ -411,7 +490,7 @@ def test_training_arguments_are_obeyed(tmp_path):
         ({"train_dataset": TensorDataset([paddle.ones([4, 3])])}, "is a TensorDataset"),
         ({"strategy": "ptq", "eval_dataset": TensorDataset([paddle.ones([4, 3])])}, "TensorData"),
         ({"prune_embeddings": True}, "prune_embeddings: is on"),
-        ({"input_dtype": "float32"}, "input_dtype: is 'float32'"),
+        ({"input_dtype": "int32"}, "input_dtype: is 'int32'"),
         ({"input_infer_model_path": "a/b"}, "a static model cannot be trained"),
         ({"input_infer_model_path": "a/b", "strategy": "ptq"}, "there is no a/b.pdmodel"),
     ],

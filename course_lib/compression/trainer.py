@@ -7,6 +7,7 @@ takes the same arguments and runs all of them.
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -127,6 +128,7 @@ class CompressTrainer(CourseTrainer):
                 self.criterion or cross_entropy, _TwoMasks(model), batch, paddle.ones([1, 1])
             )
         parts = self._check_compression()
+        vars(self).pop("_eval_rows", None)  # of an earlier call
         training = self.model.training
         self.model.eval()
         try:
@@ -236,8 +238,7 @@ class CompressTrainer(CourseTrainer):
             algo_list=args.algo_list or ["mse", "KL"],
             batch_num_list=args.batch_num_list or [1],
             batch_size_list=args.batch_size_list or [4, 8, 16],
-            collate=self.data_collator,
-            name="int8",
+            seed=args.seed,
             **self._static_options(),
         )
         return [(Path(row.pop("path")), row) for row in frame.to_dict("records")]
@@ -268,7 +269,6 @@ class CompressTrainer(CourseTrainer):
             directory,
             self._calibration(),
             tokenizer=self.tokenizer,
-            collate=self.data_collator,
             seed=args.seed,
         )
 
@@ -279,16 +279,15 @@ class CompressTrainer(CourseTrainer):
             "activation_quantize_type": args.activation_quantize_type or "range_abs_max",
             "round_type": args.round_type,
             "bias_correction": args.bias_correction,
-            "seed": args.seed,
         }
 
     def _export(self, model: paddle.nn.Layer, directory: Path) -> Path:
-        spec = None
-        if self.args.input_dtype != "int64":
-            spec = [
-                paddle.static.InputSpec([None, None], self.args.input_dtype, name)
-                for name in ("input_ids", "token_type_ids")
-            ]
+        row = self._eval_rows[0]
+        spec = [
+            paddle.static.InputSpec([None, None], "int64", name)
+            for name in inspect.signature(model.forward).parameters
+            if name in row and name not in self.label_names
+        ]
         return export_model(model, directory, self.tokenizer, input_spec=spec)
 
     def _static(self, path: Path) -> _Static:
@@ -307,12 +306,16 @@ class CompressTrainer(CourseTrainer):
         dataset = self.eval_dataset if self.train_dataset is None else self.train_dataset
         return _columns(self, dataset)
 
+    @functools.cached_property
+    def _eval_rows(self) -> list[dict]:
+        return _columns(self, self.eval_dataset)
+
     def _loader(self, rows: list[dict]) -> paddle.io.DataLoader:
         return self.get_eval_dataloader(MapDataset(rows))
 
     def _score(self, model: paddle.nn.Layer) -> float:
         """The metric of a model on `eval_dataset`; the model's mode is put back afterwards."""
-        training, loader = model.training, self._loader(_columns(self, self.eval_dataset))
+        training, loader = model.training, self._loader(self._eval_rows)
         try:
             with inference_mode(model):
                 score = (self._evaluate or self._built_in())(self, model, loader)
@@ -357,8 +360,13 @@ class CompressTrainer(CourseTrainer):
             raise InputError(
                 "prune_embeddings", problem, "Trainer.cut_embeddings before fine-tuning"
             )
-        if args.input_dtype not in ("int64", "int32"):
-            raise InputError("input_dtype", f"is {args.input_dtype!r}", "int64 or int32")
+        for name in ("recompute", "to_static"):
+            if getattr(args, name):
+                problem = "is on, and would compute a narrowed model again at its whole width"
+                raise InputError(name, problem, "False")
+        if args.input_dtype != "int64":
+            problem = f"is {args.input_dtype!r}, and calibration and Predictor feed int64"
+            raise InputError("input_dtype", problem, "int64")
         if static is not None and parts - {"ptq", "embeddings"}:
             problem = "is given, and a static model cannot be trained"
             raise InputError("input_infer_model_path", problem, 'strategy "ptq", or none')
@@ -447,7 +455,9 @@ class _Static(paddle.nn.Layer):
 
     def forward(self, *args, **kwargs):
         given = {**dict(zip(self.names, args, strict=False)), **kwargs}
-        outputs = self.predictor.run({name: given[name].numpy() for name in self.names})
+        outputs = self.predictor.run(
+            {name: given[name].numpy() for name in self.names if name in given}
+        )
         outputs = tuple(paddle.to_tensor(output) for output in outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -459,7 +469,8 @@ class _Look(TrainerCallback):
         self.look = look
 
     def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step % args.save_steps == 0 or state.global_step == state.max_steps:
+        due = args.save_steps > 0 and state.global_step % args.save_steps == 0
+        if due or state.global_step == state.max_steps:
             self.look()
 
 
