@@ -122,7 +122,10 @@ def screenshot(
 ) -> Path | None:
     """Save a page as a PNG, with a Chromium or Chrome that is installed.
 
+    The browser resolves no names, so neither it nor a page can reach beyond this machine.
+
     Args:
+        url: of a file, or of a server at 127.0.0.1.
         size: width and height of the window in pixels.
 
     Returns:
@@ -138,6 +141,9 @@ def screenshot(
         picture = Path(home, "page.png")
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
         command += [f"--user-data-dir={home}/profile", f"--window-size={size[0]},{size[1]}"]
+        command += ["--no-first-run", "--disable-background-networking", "--disable-sync"]
+        command += ["--disable-component-update"]
+        command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
         command += ["--virtual-time-budget=10000", f"--screenshot={picture}", url]
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(command, capture_output=True, timeout=_PATIENCE)
