@@ -61,7 +61,10 @@ def elsewhere(tmp_path_factory):
 
     One is killed after a random step and resumed, one consists of two processes.
     """
-    directory, step = tmp_path_factory.mktemp("elsewhere"), random.SystemRandom().randint(3, 7)
+    directory, step = (
+        tmp_path_factory.mktemp("elsewhere"),
+        random.SystemRandom().randint(3, STEPS - 1),
+    )
     half = json.dumps({**TWO, "per_device_train_batch_size": BATCH // 2})
     launch = ["-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--backend", "gloo"]
     launch += ["--log_dir", str(directory / "logs"), tiny_trainer.__file__]

@@ -394,6 +394,7 @@ def test_ignore_data_skip_begins_the_epoch_afresh(tmp_path, kind):
 
 
 @both
+@shows("seen", "num_train_epochs", "max_steps")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -410,13 +411,7 @@ def test_number_of_steps(tmp_path, kind, options, expected):
     assert trained(tmp_path, kind, **options).state.global_step == expected
 
 
-@shows(
-    "seen",
-    "num_train_epochs",
-    "max_steps",
-    "per_device_train_batch_size",
-    "gradient_accumulation_steps",
-)
+@shows("seen", "per_device_train_batch_size", "gradient_accumulation_steps")
 def test_sizes_of_batches(tmp_path):
     watch = Watch()
     options = {"max_steps": 2, "num_train_epochs": 9, "callbacks": [watch]}
@@ -624,6 +619,7 @@ def expected_rates(schedule, warmup, count, rate) -> list[float]:
 
 
 @both
+@shows("seen", "learning_rate", "lr_scheduler_type")
 @pytest.mark.parametrize(
     ("schedule", "warmup", "steps_of_warmup"),
     [
@@ -645,7 +641,7 @@ def test_rates_of_all_steps(tmp_path, kind, schedule, warmup, steps_of_warmup):
     np.testing.assert_allclose(logged[:-1], watch.rates[1:], atol=1e-5)  # that of the next step
 
 
-@shows("seen", "learning_rate", "lr_scheduler_type", "warmup_ratio", "warmup_steps")
+@shows("seen", "warmup_ratio", "warmup_steps")
 def test_the_first_step_of_a_warm_up_changes_nothing(tmp_path):
     for warmup in ({"warmup_steps": 1}, {"warmup_ratio": 0.5}):
         trainer = build(tmp_path, learning_rate=0.01, lr_scheduler_type="linear", **warmup)
@@ -833,7 +829,7 @@ def test_half_precision_on_a_cpu_is_none(tmp_path, plain):
     trainer = compare_on_a_cpu(tmp_path, plain, bf16=True, fp16_opt_level="O2")
     assert {str(p.dtype) for p in trainer.model.parameters()} == {"paddle.float32"}
     trainer = compare_on_a_cpu(tmp_path, plain, bf16=True, scale_loss=4.0)
-    assert not trainer.scaler.is_enable()
+    assert trainer.args.scale_loss == 4.0 and not trainer.scaler.is_enable()
     with pytest.raises(ValueError, match="level should be"):
         trained(tmp_path, bf16=True, fp16_opt_level="O7")
     trained(tmp_path, fp16_opt_level="O7")
@@ -882,13 +878,24 @@ class Count(TrainerCallback):
 
 
 @shows("several processes", "sharding", "sharding_degree")
-def test_sharding_is_taken_back_in_one_process(tmp_path, plain):
+def test_sharding_is_taken_back_in_one_process(tmp_path, plain, monkeypatch):
     trainer = trained(tmp_path, sharding="stage2", sharding_degree=2)
     args = trainer.args
     assert args.sharding == [] and args.sharding_degree == args.sharding_parallel_degree == -1
     told = page.fields(TrainingArguments)["sharding_degree"].metadata["help"]
     assert "deprecated" in told and "sharding_parallel_degree" in told
     assert (runs.weights_digest(trainer.model), losses(trainer)) == plain[Trainer]
+
+    arguments(tmp_path, sharding="offload")  # read only where there are several processes
+    monkeypatch.setattr(paddle.distributed, "get_world_size", lambda: 2)
+    with pytest.raises(ValueError, match="can't work on its own"):
+        arguments(tmp_path, sharding="offload")
+    three = {"tensor_parallel_degree": 3}  # of two processes: stops before they are set up
+    with (
+        pytest.warns(UserWarning, match="`sharding_degree` is deprecated"),
+        pytest.raises(AssertionError, match="Total world_size"),
+    ):
+        arguments(tmp_path, sharding="stage1", sharding_degree=2, **three)
 
 
 @shows("several processes", "local_rank")
