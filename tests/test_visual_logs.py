@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import shutil
 import socket
+import threading
 import urllib.parse
 import urllib.request
 
@@ -101,3 +103,27 @@ def test_a_port_in_use_is_said(run):
         in_use = pytest.raises(InputError, match=f"port {port}: cannot be used")
         with in_use, visualdl_page(run[0], port):
             pass
+
+
+def test_the_browser_asks_nothing_but_this_machine(tmp_path):
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = tmp_path / "page.html"
+        hosts = {"here": "127.0.0.1", "named": "localhost"}  # names stand for what is elsewhere
+        links = [f"<img src='http://{h}:{server.server_port}/{p}'>" for p, h in hosts.items()]
+        page.write_text("<!doctype html>" + "".join(links))
+        picture = screenshot(page.as_uri(), tmp_path / "page.png")
+        server.shutdown()
+    if picture is None:
+        pytest.skip("no Chromium or Chrome here")
+    assert set(asked) == {"/here"}
