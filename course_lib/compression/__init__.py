@@ -10,6 +10,8 @@ _HOME = {
     "narrowed": "distillation",
     "soft_cross_entropy": "distillation",
     "CompressTrainer": "trainer",
+    "export_quantized": "qat",
+    "quantize_aware": "qat",
     "quantize_embeddings": "quantization",
     "quantize_static": "quantization",
     "search": "quantization",

@@ -547,10 +547,19 @@ def load_program(prefix: Path, executor) -> tuple[paddle.static.Program, list[st
 def _quietly() -> Iterator[None]:
     """Leave out Paddle's log and bars; its tqdm has no switch."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-        logger = logging.getLogger("paddle.static.quantization.post_training_quantization")
-        level = logger.level
-        logger.setLevel(logging.ERROR)
+        loggers = [logging.getLogger(name) for name in _LOGGERS]
+        levels = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
         try:
             yield
         finally:
-            logger.setLevel(level)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+_LOGGERS = (
+    "paddle.static.quantization.post_training_quantization",
+    "paddle.static.quantization.adaround",
+    "paddle.static.io",
+)

@@ -122,7 +122,7 @@ def _save(model: paddle.nn.Layer, prefix: Path, input_spec: list) -> None:
     training, forward = model.training, model.__dict__.get("forward")
     model.eval()
     try:
-        static = paddle.jit.to_static(model, input_spec=input_spec)
+        static = paddle.jit.to_static(model, input_spec=input_spec, full_graph=True)
         paddle.jit.save(static, str(prefix))
     finally:
         # to_static puts a static forward into the layer, and it would stay there
