@@ -24,6 +24,7 @@ from course_lib.training import (
 import numpy as np
 import paddle
 import pytest
+import threadpoolctl
 import tiny_trainer
 import training_runs as runs
 from paddlenlp.data import DataCollatorForTokenClassification
@@ -34,6 +35,13 @@ from tiny_trainer import BATCH, ROWS, STEPS, build, losses
 
 ROOT = Path(__file__).resolve().parents[1]
 TWO = {"max_steps": 4, "dropout": 0.0, "save_steps": 2, "save_total_limit": 1}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Two threads that wait for each other in every tiny operation take ages on a busy machine."""
+    with threadpoolctl.threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +80,8 @@ def elsewhere(tmp_path_factory):
         "killed": [tiny_trainer.__file__, str(directory / "killed"), json.dumps({"kill": step})],
         "two": [*launch, str(directory / "two"), half],
     }
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}  # threads as in this process
     started = {
         name: subprocess.Popen(
             [sys.executable, *command],

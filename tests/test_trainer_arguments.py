@@ -22,6 +22,7 @@ import datasets
 import numpy as np
 import paddle
 import pytest
+import threadpoolctl
 import tiny_trainer
 import training_runs as runs
 from paddlenlp.data import DataCollatorWithPadding
@@ -62,6 +63,13 @@ def _every_argument_is_set(request):
     yield
     missing = set(getattr(request.function, "arguments", ())) - SET
     assert not missing, "not set by the test that is about them"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Two threads that wait for each other in every tiny operation take ages on a busy machine."""
+    with threadpoolctl.threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(autouse=True)
