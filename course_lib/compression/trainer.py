@@ -23,11 +23,11 @@ from course_lib.compression.pruning import (
     reorder,
     shape_of,
 )
-from course_lib.compression.qat import export_quantized, quantize_aware
 from course_lib.compression.quantization import check_options, quantize_embeddings, search
 from course_lib.deploy import Predictor, export_model
 from course_lib.models.backbone import _quiet
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
 from course_lib.training import decode_answers, exact_match
 from course_lib.training.prediction import inference_mode
 from course_lib.training.trainer import CourseTrainer, _ExactSteps
@@ -245,14 +245,9 @@ class CompressTrainer(CourseTrainer):
 
     def _qat(self, model: paddle.nn.Layer, directory: Path) -> Path:
         """Train with fake quantisation and write the best state as an INT8 model."""
-        args = self.args
-        quantised = quantize_aware(
-            model,
-            weight_quantize_type=args.weight_quantize_type,
-            activation_quantize_type=args.activation_quantize_type,
-            use_pact=args.use_pact,
-            moving_rate=args.moving_rate,
-        )
+        from course_lib.compression.qat import export_quantized  # slow to import
+
+        quantised = self._rounded(model)
         best: list[tuple[float, dict]] = []
 
         def look() -> None:
@@ -269,7 +264,20 @@ class CompressTrainer(CourseTrainer):
             directory,
             self._calibration(),
             tokenizer=self.tokenizer,
-            seed=args.seed,
+            seed=self.args.seed,
+        )
+
+    def _rounded(self, model: paddle.nn.Layer) -> paddle.nn.Layer:
+        """A copy that computes as INT8 would."""
+        from course_lib.compression.qat import quantize_aware  # slow to import
+
+        args = self.args
+        return quantize_aware(
+            model,
+            weight_quantize_type=args.weight_quantize_type,
+            activation_quantize_type=args.activation_quantize_type,
+            use_pact=args.use_pact,
+            moving_rate=args.moving_rate,
         )
 
     def _static_options(self) -> dict:
@@ -387,8 +395,14 @@ class CompressTrainer(CourseTrainer):
         if "dynabert" in parts:
             self._widths()
         if "ptq" in parts:
-            for algo in args.algo_list or ():
+            for algo in args.algo_list or ["mse"]:
                 check_options(algo=algo, **self._static_options())
+            for name in ("batch_size_list", "batch_num_list"):
+                for value in getattr(args, name) or ():
+                    if value is not None or name == "batch_size_list":
+                        whole(name, value, 1)
+        if "qat" in parts:
+            self._rounded(self.model)
         return parts
 
     def _check_model(self, parts: frozenset[str]) -> None:
