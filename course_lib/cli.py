@@ -39,10 +39,15 @@ SENTENCES = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit status: 0 done, 1 broken, 2 wrong input."""
-    args = build_parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    args = build_parser().parse_args(argv[:1] if argv[:1] == ["compress"] else argv)
     try:
         if sys.stdout is None:
             raise InputError("standard output", "is closed", "somewhere to write results to")
+        if args.command is None:  # its hundred arguments are PaddleNLP's, which is slow to import
+            from course_lib.cli_compress import main as compress
+
+            return compress(argv[1:]) or 0
         return args.command(args) or 0
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -135,6 +140,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     quick.add_argument("--output_dir", default="outputs/quickstart", help="default %(default)s")
     quick.add_argument("--seed", type=whole(0, 2**32 - 1), default=42, help="default %(default)s")
+
+    command("compress", None, "make a trained classifier smaller and faster (compress --help)")
 
     doctor = command("doctor", run_doctor, "check this machine and environment, and name each fix")
     doctor.add_argument("--json", action="store_true", help="for machines")

@@ -364,3 +364,50 @@ def test_predictions_survive_a_terminal_without_chinese(tiny):
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.decode("ascii"))["text"] == "房间很干净"
+
+
+# ---- compress
+
+
+@pytest.fixture(scope="module")
+def trained(tiny, tmp_path_factory) -> Path:
+    """A model that `train` wrote."""
+    directory = tmp_path_factory.mktemp("trained")
+    files = {"train": write_tsv(directory / "t.tsv", ROWS * 4)}
+    files |= {"dev": write_tsv(directory / "d.tsv", ROWS), "out": directory / "out"}
+    assert cli.main(train_arguments(files, tiny)) == 0
+    return directory / "out" / "model"
+
+
+def compress_arguments(files, trained, *more: str) -> list[str]:
+    return [
+        *("compress", "--model_name_or_path", str(trained), "--output_dir", str(files["out"])),
+        *("--train_file", str(files["train"]), "--dev_file", str(files["dev"])),
+        *("--device", "cpu", "--disable_tqdm", "True", "--num_train_epochs", "1"),
+        *("--algo_list", "abs_max", "--batch_size_list", "4", "--batch_num_list", "2"),
+        *more,
+    ]
+
+
+def test_compress(files, trained, capsys):
+    strategy = ("--strategy", "dynabert+ptq+embeddings", "--width_mult_list", "1/2")
+    assert cli.main(compress_arguments(files, trained, *strategy)) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows == json.loads((files["out"] / "compression.json").read_text(encoding="utf-8"))
+    whole, cut, int8, embeddings = rows
+    assert set(whole) == {"path", "embeddings", "score", "megabytes"}
+    assert cut["width"] == int8["width"] == 0.5 and int8["batch_size"] == 4
+    assert embeddings["embeddings"] and embeddings["path"].endswith("quant_emb")
+    for row in rows:
+        assert Path(row["path"] + ".pdmodel").is_file() and 0 <= row["score"] <= 1
+    assert "holds a run of compress" in refused(capsys, compress_arguments(files, trained))
+
+
+def test_compress_refuses(files, trained, capsys):
+    error = refused(capsys, compress_arguments(files, trained, "--strategy", "ptqq"))
+    assert "strategy: is 'ptqq'" in error
+    error = refused(capsys, compress_arguments(files, files["out"].parent))
+    assert "holds no model" in error
+    files["dev"].write_text("text\tlabel\n房间\t一般\n", encoding="utf-8")
+    assert "line 2" in refused(capsys, compress_arguments(files, trained))
+    assert not files["out"].exists() or not list(files["out"].glob("*.pdmodel"))
