@@ -59,13 +59,6 @@ WRONG = {
             "return max(pairs, key=lambda p: start[p[0]] + end[p[1]])",
             "the same token",
         ),
-        # the best first token, then the best last one behind it
-        (
-            "pairs = [(i, j) for i in range(len(start)) for j in range(i, len(end))]\n"
-            "best = max(pairs, key=lambda p: start[p[0]] + end[p[1]])\n"
-            "return best[0], min(best[1], best[0] + longest - 1)",
-            "not (0, 2)",
-        ),
     ],
     "04-biases": [
         # the other way round
