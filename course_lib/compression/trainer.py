@@ -369,7 +369,7 @@ class CompressTrainer(CourseTrainer):
                 "prune_embeddings", problem, "Trainer.cut_embeddings before fine-tuning"
             )
         for name in ("recompute", "to_static"):
-            if getattr(args, name):
+            if getattr(args, name) and "dynabert" in parts:
                 problem = "is on, and would compute a narrowed model again at its whole width"
                 raise InputError(name, problem, "False")
         if args.input_dtype != "int64":

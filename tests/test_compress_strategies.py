@@ -1,0 +1,83 @@
+"""Every strategy of CompressTrainer from end to end, on tiny models."""
+
+from __future__ import annotations
+
+import course_lib  # noqa: F401
+from course_lib.deploy import Predictor, export_model
+
+import compression_tasks as tasks
+import numpy as np
+import pytest
+import training_runs as runs
+
+FILES = {  # what each strategy leaves below output_dir, beside model
+    "ptq": ["abs_max4_2/int8"],
+    "qat": ["int8"],
+    "ptq+embeddings": ["abs_max4_2/int8", "abs_max4_2/quant_emb"],
+    "qat+embeddings": ["int8", "quant_emb"],
+    "dynabert+embeddings": ["width_mult_0.5/model", "width_mult_0.5/quant_emb"],
+    "dynabert+ptq": ["width_mult_0.5/model", "width_mult_0.5/abs_max4_2/int8"],
+    "dynabert+qat": ["width_mult_0.5/model", "width_mult_0.5/int8"],
+    "dynabert+ptq+embeddings": [
+        "width_mult_0.5/model",
+        "width_mult_0.5/abs_max4_2/int8",
+        "width_mult_0.5/abs_max4_2/quant_emb",
+    ],
+    "dynabert+qat+embeddings": [
+        "width_mult_0.5/model",
+        "width_mult_0.5/int8",
+        "width_mult_0.5/quant_emb",
+    ],
+}
+
+
+@pytest.mark.parametrize("strategy", FILES)
+def test_every_strategy(strategy, tmp_path):
+    trainer = tasks.compressor(tmp_path, strategy, tasks.sequence_task())
+    before = runs.weights_digest(trainer.model)
+    frame = trainer.compress()
+    assert runs.weights_digest(trainer.model) == before and trainer.model.training
+    paths = [str(path.relative_to(tmp_path)) for path in frame["path"]]
+    assert paths == ["model", *FILES[strategy]]
+    assert frame["embeddings"].tolist() == ["quant_emb" in path for path in paths]
+    assert (frame["megabytes"] > 0).all()
+    batch = next(iter(trainer._loader(list(trainer.eval_dataset))))
+    inputs = {name: batch[name].numpy() for name in ("input_ids", "token_type_ids")}
+    outputs = [Predictor(path).run(inputs)[0] for path in frame["path"]]
+    for path, output in zip(paths, outputs, strict=True):
+        quantised = "int8" in path or ("emb" in path and strategy != "dynabert+embeddings")
+        assert Predictor(tmp_path / path).quantised == quantised
+        if "width" not in path and "qat" not in strategy:
+            np.testing.assert_allclose(output, outputs[0], atol=0.05)
+
+
+@pytest.mark.parametrize("task", [tasks.token_task, tasks.answer_task])
+def test_quantisation_of_other_tasks(task, tmp_path):
+    frame = tasks.compressor(tmp_path, "ptq", task()).compress()
+    assert frame["score"].between(0, 1).all()
+    assert Predictor(frame["path"].iloc[1]).quantised
+
+
+def test_all_combinations_of_the_lists_are_tried(tmp_path):
+    frame = tasks.compressor(
+        tmp_path,
+        "ptq",
+        tasks.sequence_task(),
+        algo_list=["abs_max", "avg"],
+        batch_num_list=[1, None],
+        batch_size_list=[4],
+    ).compress()
+    made = frame.iloc[1:]
+    assert len(made) == 4 and set(made["algo"]) == {"abs_max", "avg"}
+    assert all(path.with_name("int8.pdmodel").is_file() for path in made["path"])
+
+
+def test_a_static_model_is_quantised(tmp_path):
+    task = tasks.sequence_task()
+    first = export_model(task[0], tmp_path / "given", name="my")
+    trainer = tasks.compressor(
+        tmp_path / "out", "ptq", task, input_infer_model_path=str(first), train_dataset=None
+    )
+    frame = trainer.compress()
+    assert frame["path"].tolist() == [first, tmp_path / "out/abs_max4_2/int8"]
+    assert not (tmp_path / "out/model.pdmodel").exists()
