@@ -59,6 +59,11 @@ WRONG = {
             "return max(pairs, key=lambda p: start[p[0]] + end[p[1]])",
             "the same token",
         ),
+        # the best first token, then the best last one behind it
+        (
+            "i = int(np.argmax(start))\nreturn i, i + int(np.argmax(end[i : i + longest]))",
+            "may belong to a poor span",
+        ),
     ],
     "04-biases": [
         # the other way round
