@@ -48,6 +48,12 @@ def predictions(*positive: float) -> list[dict]:
     ]
 
 
+WIDTHS = (
+    [1, 0.5, 0.75],
+    {"cut": [0.9, 0.5, 0.8], "trained": [0.9, 0.7, 0.8]},
+    [40, 20, 30],
+    [41, 27, 34],
+)
 FIGURES = {
     "histogram": lambda: plotting.length_histogram([3, 5, 8, 200, 900], 128),
     "curves": lambda: plotting.learning_curves(HISTORY, chance=0.5),
@@ -73,6 +79,9 @@ FIGURES = {
     ),
     "windows": lambda: plotting.window_map([(0, 50), (30, 80), (60, 100)], 100, (52, 58)),
     "mistakes": lambda: plotting.confident_mistakes(predictions(0.98, 0.1, 0.4, 0.9), [0, 1, 1, 1]),
+    "heads": lambda: plotting.head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
+    "widths": lambda: plotting.width_tradeoff(*WIDTHS),
+    "width": lambda: plotting.width_tradeoff(*WIDTHS, chosen=0.5),
 }
 
 
@@ -191,6 +200,37 @@ def test_answers_begin_upwards_and_end_downwards_with_the_highest_named():
     assert {"乙", "丙"} <= set(drawn) and "甲" not in drawn
     with pytest.raises(ValueError, match="2 tokens, 1 starts and 2 ends"):
         plotting.answer_positions(["甲", "乙"], [1.0], [0.5, 0.5])
+
+
+def test_each_head_has_its_cell_and_the_named_one_a_frame():
+    figure = FIGURES["heads"]()
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.texts] == ["25%", "50%", "5%", "100%", "2%", "75%"]
+    (frame,) = axes.patches
+    assert frame.get_x() + frame.get_width() / 2 == pytest.approx(0)
+    assert frame.get_y() + frame.get_height() / 2 == pytest.approx(1)
+    assert "head 0 of layer 1, the least head 1 of layer 1" in figure.alt
+    for worth in ([1, 2], [[0, 0]]):
+        with pytest.raises(ValueError, match="not all 0"):
+            plotting.head_importance(worth)
+
+
+def test_widths_are_drawn_in_order_and_the_chosen_one_is_named():
+    figure = FIGURES["widths"]()
+    left, time, size = figure.axes
+    assert [list(line.get_xdata()) for line in left.lines] == [[0.5, 0.75, 1]] * 2
+    assert [list(line.get_ydata()) for line in left.lines] == [[0.5, 0.8, 0.9], [0.7, 0.8, 0.9]]
+    assert [bar.get_height() for bar in time.patches] == [20, 30, 40]
+    assert [text.get_text() for text in size.texts] == ["27", "34", "41"]
+    assert "width 0.5: cut 50.0%, trained 70.0%, 20 ms, 27 MB; width 0.75" in figure.alt
+    left, time, size = (figure := FIGURES["width"]()).axes
+    assert [text.get_text() for text in left.texts] == ["50.0%", "70.0%"]
+    assert [text.get_text() for text in size.texts] == ["27"]
+    assert "0.75" not in figure.alt
+    with pytest.raises(ValueError, match=r"chosen is 0\.3"):
+        plotting.width_tradeoff(*WIDTHS, chosen=0.3)
+    with pytest.raises(ValueError, match="values for 1 widths"):
+        plotting.width_tradeoff([1], *WIDTHS[1:])
 
 
 def test_each_size_has_its_point_in_both_panels_with_its_margin():
