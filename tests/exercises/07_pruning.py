@@ -109,7 +109,8 @@ WRONG = {
             "same = 0\n"
             "for batch in data_loader:\n"
             "    batch.pop('labels')\n"
-            "    same += int((model(**batch).argmax(-1) == trainer.model(**batch).argmax(-1)).sum())\n"
+            "    chosen, whole = model(**batch), trainer.model(**batch)\n"
+            "    same += int((chosen.argmax(-1) == whole.argmax(-1)).sum())\n"
             "return same",
             "Three of five agree here; it gave 3",
         ),
