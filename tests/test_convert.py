@@ -176,3 +176,41 @@ def test_command_line(masked_lm, tmp_path, capsys):
     target.write_bytes(b"nothing")
     assert convert.main(["to_torch", str(target), str(tmp_path / "x.safetensors")]) == 2
     assert "is damaged" in capsys.readouterr().err
+
+
+def _derivative_is_right(weight_frozen: bool) -> bool:
+    """Whether a LayerNorm's derivative by its input agrees with finite differences."""
+    paddle.seed(1)
+    norm = paddle.nn.LayerNorm(8)
+    for parameter in (norm.weight, norm.bias):
+        parameter.set_value(paddle.rand([8]) + 0.5)
+    norm.weight.stop_gradient = weight_frozen
+    value, factors = paddle.rand([3, 8]), paddle.rand([3, 8])
+    value.stop_gradient = False
+    (norm(value) * factors).sum().backward()
+
+    def moved(row: int, column: int, step: float) -> float:
+        other = value.detach().clone()
+        other[row, column] += step
+        return float((norm(other) * factors).sum())
+
+    step = 1e-2
+    expected = [
+        [(moved(row, column, step) - moved(row, column, -step)) / (2 * step) for column in range(8)]
+        for row in range(3)
+    ]
+    return bool(np.allclose(value.grad.numpy(), expected, atol=1e-2))
+
+
+def test_a_frozen_layer_norm_derives_rightly(monkeypatch):
+    assert _derivative_is_right(weight_frozen=False)
+    assert _derivative_is_right(weight_frozen=True)
+    norm = paddle.nn.LayerNorm(8)
+    value = paddle.rand([2, 8])
+    value.stop_gradient = False
+    expected = norm(value)
+    norm.weight.stop_gradient = True
+    np.testing.assert_allclose(norm(value), expected, atol=1e-6)
+    monkeypatch.setattr(paddle.nn.LayerNorm, "forward", mended._normalize)
+    if paddle.get_device() == "cpu":  # when this fails, paddle has been mended
+        assert not _derivative_is_right(weight_frozen=True)

@@ -99,7 +99,7 @@ def test_importance_does_not_depend_on_the_batches_and_leaves_the_model_alone():
     model, data = build(hidden_dropout_prob=0.5), batch(rows=6)
     model.train()
     model.classifier.weight.stop_gradient = True
-    freeze_layers(model, 1)  # layer_norm with frozen weights derives wrongly: is worked around
+    freeze_layers(model, 1)
     before = runs.weights_digest(model)
     whole = importance(model, [data])
     halves = [{name: v[first : first + 3] for name, v in data.items()} for first in (0, 3)]

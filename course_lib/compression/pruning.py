@@ -115,7 +115,7 @@ def importance(
     training, and no test data.
 
     Args:
-        model: fine-tuned; it is left as it was (gradients of its LayerNorms are cleared).
+        model: fine-tuned; it is left as it was.
         batches: dicts of inputs and labels, or (input_ids, token_type_ids, labels).
         loss: (logits, labels) -> the mean loss of a batch; by default cross entropy. Several label
             columns come as a tuple, as a Trainer's criterion gets them.
@@ -136,14 +136,11 @@ def importance(
     count = len(head_counts)
     sums = np.zeros([count, head_counts[0]]), np.zeros([count, neuron_counts[0]])
     before = [(p, p.stop_gradient) for p in model.parameters()]
-    # Derivatives by weights are not needed. But paddle 2.6's layer_norm on the CPU gives a wrong
-    # derivative by its input, without a word, where none by its own weights is asked for.
-    norms = [p for part in model.sublayers() for p in _norm_weights(part)]
     training, seen = model.training, False
     model.eval()  # dropout would be a second, random mask
     try:
-        for parameter, _ in before:
-            parameter.stop_gradient = all(parameter is not norm for norm in norms)
+        for parameter, _ in before:  # derivatives by weights are not needed
+            parameter.stop_gradient = True
         for batch in batches:
             if not isinstance(batch, Mapping):
                 batch = dict(zip(("input_ids", "token_type_ids", "labels"), batch, strict=True))
@@ -167,17 +164,11 @@ def importance(
     finally:
         for parameter, stopped in before:
             parameter.stop_gradient = stopped
-        for parameter in norms:
-            parameter.clear_gradient(False)
         if training:
             model.train()
     if not seen:
         raise InputError("batches", "are none", "at least one batch to measure importance on")
     return sums
-
-
-def _norm_weights(part: paddle.nn.Layer) -> list[paddle.Tensor]:
-    return part.parameters() if isinstance(part, paddle.nn.LayerNorm) else []
 
 
 def split_labels(batch: Mapping, label_names: Sequence[str] | None = None) -> tuple[dict, object]:
