@@ -2,13 +2,13 @@
 
 **Loading float16.** A file of float16 weights is half as large, and PaddleNLP casts it to the
 model's float32 while it loads. But it compares names before it has taken the prefix (`ernie.`) off
-them, so loading the bare encoder (`AutoModel`) out of a file of a model with a head finds nothing to
-cast and stops with "Variable dtype not match".
+them, so loading the bare encoder (`AutoModel`) out of a file of a model with a head finds nothing
+to cast and stops with "Variable dtype not match".
 
 **Frozen layer norms.** On the CPU, paddle's layer_norm gives a wrong derivative by its input,
-without a word, where its scale does not ask for one of its own. So training that freezes a LayerNorm
-above parts that learn (biases only, adapters) goes astray. Without a scale the derivative is right,
-and then multiplying by it is done outside.
+without a word, where its scale does not ask for one of its own. So training that freezes one above
+parts that learn (biases only, adapters) goes astray. Without a scale the derivative is right, and
+then multiplying by it is done outside.
 
 Importing `course_lib.models` mends both.
 """
