@@ -1,0 +1,115 @@
+"""What of PaddleNLP's compression runs here: docs/compression_state.md, by running it.
+
+    python tools/compression_state.py generate      some minutes: each row is a run on a tiny model
+
+A row says "runs" when compress() ended, every model it made was loaded by Paddle Inference, and the
+quantised ones executed INT8 operators where the processor can; else it quotes the error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # ruff: noqa: E402 - the tasks are the tests' own
+
+from course_lib.compression.quantization import ACTIVATION_TYPES, ALGORITHMS, WEIGHT_TYPES
+from course_lib.compression.trainer import STRATEGIES
+from course_lib.deploy import Predictor
+from course_lib.runtime import InputError, atomic_file, select_device
+
+import compression_tasks as tasks
+
+PAGE = ROOT / "docs" / "compression_state.md"
+TASKS = {
+    "ERNIE, sequence classification": None,
+    "BERT, sequence classification": tasks.sequence_task,
+    "ERNIE, token classification": tasks.token_task,
+    "BERT, question answering": tasks.answer_task,
+    "ERNIE, question answering": lambda: tasks.answer_task("Ernie"),
+}
+OPTIONS = {  # each beside its default, in strategy "ptq", or "qat" where only that reads it
+    "ptq": {
+        "algo_list": [[algo] for algo in (*ALGORITHMS, "min_max")],
+        "weight_quantize_type": WEIGHT_TYPES,
+        "activation_quantize_type": ACTIVATION_TYPES,
+        "round_type": ("round", "adaround"),
+        "bias_correction": (False, True),
+        "onnx_format": (True, False),
+        "prune_embeddings": (False, True),
+        "input_dtype": ("int64", "int32"),
+    },
+    "qat": {
+        "weight_quantize_type": WEIGHT_TYPES,
+        "activation_quantize_type": (*ACTIVATION_TYPES, None),
+        "use_pact": (True, False),
+        "moving_rate": (0.9, 0.5),
+    },
+    "dynabert": {"width_mult_list": (["3/4"], ["0.5"], [0.5, "3/4"], ["0.1"])},
+}
+
+
+def outcome(strategy: str, task, **options) -> str:
+    with tempfile.TemporaryDirectory() as work:
+        try:
+            made = tasks.compressor(work, strategy, task and task(), **options).compress()
+            for path in made["path"]:
+                predictor = Predictor(path)
+                if predictor.quantised and "embeddings" not in strategy:
+                    done = predictor.int8_operators()
+                    if not sum(int8 for int8, _ in done.values()):
+                        return "runs, but nothing of it in INT8"
+            return "runs"
+        except InputError as error:
+            return f"refused: {error.problem}"
+        except Exception as error:
+            return f"**fails**: {type(error).__name__}: {str(error).strip().splitlines()[-1][:120]}"
+
+
+def rows() -> list[str]:
+    lines = ["| strategy | " + " | ".join(TASKS) + " |", "| --- " * (len(TASKS) + 1) + "|"]
+    for strategy in STRATEGIES:
+        cells = [outcome(strategy, task) for task in TASKS.values()]
+        lines.append(f"| {strategy} | {' | '.join(cells)} |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    lines += ["", "| option | with strategy | outcome |", "| --- | --- | --- |"]
+    for strategy, options in OPTIONS.items():
+        for name, values in options.items():
+            for value in values:
+                result = outcome(strategy, None, **{name: value})
+                lines.append(f"| `{name}={value!r}` | {strategy} | {result} |")
+                print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=["generate"])
+    parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.getLogger("PaddleNLP").setLevel(logging.ERROR)
+    select_device("cpu")
+    text = "\n".join(
+        [
+            "<!-- Written by tools/compression_state.py; do not edit it here. -->",
+            "",
+            "# What of compress() runs",
+            "",
+            "`CompressTrainer.compress()` on tiny models, each cell one run. *Runs* means: it ended,",
+            "and Paddle Inference ran every model that it made, the quantised ones in INT8.",
+            "",
+            *rows(),
+            "",
+        ]
+    )
+    with atomic_file(PAGE) as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()
