@@ -15,6 +15,7 @@ _HOME = {
     "quantize_embeddings": "quantization",
     "quantize_static": "quantization",
     "search": "quantization",
+    "compare": "comparison",
     "cut": "pruning",
     "importance": "pruning",
     "load_pruned": "pruning",

@@ -1,14 +1,17 @@
 """Static quantisation after training: INT8 weights, and INT8 scales read off a few batches.
 
 Paddle's PostTrainingQuantization does the work, in the format (`onnx_format=True`) that Paddle
-Inference runs in real INT8 on a CPU. Two of its algorithms are mended here: KL, whose loops over
-Python lists take minutes, and avg, which stops with an IndexError at tensors without an axis.
+Inference runs in real INT8 on a CPU. Mended here are its algorithms KL, whose loops over Python
+lists take minutes, avg, which stops with an IndexError at tensors without an axis, and mse and emd,
+which compare all values 36 times; its scales of the attention mask and of square matrices, which
+cost the course's classifier ten points; and the order of its operators, which changes every time.
 What does not work in paddle 2.6.2 is refused with the reason (`REFUSED`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import logging
 import os
@@ -30,6 +33,7 @@ from course_lib.runtime.errors import whole
 import numpy as np
 import paddle
 import pandas as pd
+from paddle.base.proto import framework_pb2
 from paddle.static.quantization import PostTrainingQuantization, post_training_quantization
 from paddle.static.quantization.utils import load_variable_data
 
@@ -38,6 +42,8 @@ WEIGHT_TYPES = ("channel_wise_abs_max", "abs_max")
 ACTIVATION_TYPES = ("range_abs_max", "moving_average_abs_max", "abs_max")
 OPERATORS = ("matmul", "matmul_v2")
 HIST_PERCENT = 0.9999  # as PaddleNLP sets it
+HISTOGRAMS = ("hist", "KL")  # algorithms whose limits Paddle keeps in a table of their own
+BINS = 8192  # of the histograms that mse and emd are computed from
 REFUSED = {
     ("algo", "min_max"): "paddle 2.6.2 only notes the limits as attributes and quantises nothing",
     ("round_type", "adaround"): "paddle 2.6.2 rounds the weights to whole numbers, which the "
@@ -111,7 +117,8 @@ def quantize_static(
             the limit that keeps their histogram most alike (Migacz, 2017).
         batch_size, batch_nums: batch_nums None means all of `calibration`.
         collate: makes a batch of a list of features; by default they are padded.
-        weight_quantize_type: a scale for each output, or one for the whole matrix.
+        weight_quantize_type: a scale for each output, or one for the whole matrix. (Square
+            matrices get one in either case: Paddle Inference mistakes their axis.)
         activation_quantize_type: what the file calls the scales of activations (None: the default,
             range_abs_max); their values come from `algo`.
         round_type, bias_correction: only "round" and False work here, see `REFUSED`.
@@ -125,9 +132,7 @@ def quantize_static(
     Raises:
         InputError: an option that does not work, no calibration data, or data that lack an input.
     """
-    check_options(
-        algo, weight_quantize_type, activation_quantize_type, round_type, bias_correction
-    )
+    check_options(algo, weight_quantize_type, activation_quantize_type, round_type, bias_correction)
     supported = post_training_quantization.SUPPORT_QUANTIZATION_OP_DICT
     for kind in quantizable_op_type:
         if kind not in supported:
@@ -173,6 +178,7 @@ def quantize_static(
                 quantiser.save_quantized_model(
                     str(temporary), model_filename=name + PROGRAM, params_filename=name + WEIGHTS
                 )
+                _put_in_order(temporary / (name + PROGRAM), source)
                 copy_companions(source, temporary)
     made = target / name
     return quantize_embeddings(made, made) if embeddings else made
@@ -185,9 +191,12 @@ class _Quantiser(PostTrainingQuantization):
 
     def _collect_target_varnames(self) -> None:
         super()._collect_target_varnames()
-        # Paddle keeps them in sets, so their order, and with it the file, would change with the
+        masks = _masks(self._program)
+        self._zero_size_var_names |= masks  # Paddle's word for tensors without a scale
+        # Paddle keeps names in sets, so their order, and with it the file, would change with the
         # process's hash seed
-        self._quantized_act_var_name = _InOrder(sorted(self._quantized_act_var_name))
+        names = self._quantized_act_var_name - masks
+        self._quantized_act_var_name = _InOrder(sorted(names))
         self._quantized_weight_var_name = _InOrder(sorted(self._quantized_weight_var_name))
 
     def _sample_avg(self) -> None:
@@ -197,6 +206,36 @@ class _Quantiser(PostTrainingQuantization):
             if values.size:
                 largest = np.abs(values.reshape(len(values), -1)).max(axis=1)
                 self._quantized_var_avg.setdefault(name, []).append(float(largest.mean()))
+
+    def _sample_histogram(self) -> None:
+        for name in self._quantized_act_var_name:
+            values = np.abs(load_variable_data(self._scope, name))
+            if values.size:
+                histogram = self._sampling_act_histogram[name]
+                ends = histogram[1][0], histogram[1][-1]
+                histogram[0] += np.histogram(values, self._histogram_bins, ends)[0]
+
+    def _sample_mse(self) -> None:
+        self._sample_limits(_squared_error)
+
+    def _sample_emd(self) -> None:
+        self._sample_limits(_moved)
+
+    def _sample_limits(self, loss: Callable) -> None:
+        """Paddle's search of a limit, on a histogram of the values instead of on all of them."""
+        if not self._quantized_threshold:
+            self._sample_abs_max()  # for the weights
+        for name in self._quantized_act_var_name:
+            values = load_variable_data(self._scope, name).reshape(-1)
+            if not values.size:
+                continue
+            largest = float(np.abs(values).max()) or 1e-8
+            places = ((values / largest + 1) * (BINS / 2)).astype("int32")
+            shares = np.bincount(np.minimum(places, BINS - 1), minlength=BINS) / values.size
+            limit, value = best_limit(shares, largest, loss)
+            if value <= self._best_calibration_loss.get(name, np.inf):
+                self._best_calibration_loss[name] = value
+                self._quantized_threshold[name] = limit
 
     def _calculate_kl_hist_threshold(self) -> None:
         wanted, self._algo = self._algo, "hist"
@@ -208,9 +247,63 @@ class _Quantiser(PostTrainingQuantization):
                 self._quantized_var_threshold[name] = limit
 
     def _update_program(self) -> None:
-        both = self._quantized_var_threshold, self._quantized_threshold
-        both[self._algo not in ("KL", "hist")].update(self.given)
+        found = self._quantized_var_threshold if self._algo in HISTOGRAMS else None
+        found = self._quantized_threshold if found is None else found
+        for name in self._quantized_weight_var_name:
+            rows, columns = load_variable_data(self._scope, name).shape
+            # Paddle Inference finds the axis of the scales by their number, and takes the wrong
+            # one of a square matrix: one scale for all of it is then nearer to the truth
+            if rows == columns and isinstance(found[name], list):
+                found[name] = [max(found[name])] * len(found[name])
+        found.update(self.given)
         super()._update_program()
+
+
+def _masks(program: paddle.static.Program) -> set[str]:
+    """The attention mask and the scores that it has been added to.
+
+    It holds -10,000 where there is padding. A scale that reaches that far has steps of 79, and
+    rounds all scores of attention to 0: the classifier of the course then loses ten points.
+    """
+    masks: set[str] = set()
+    grows = {"attention_mask"}
+    for operator in program.global_block().ops:
+        starts = operator.type in ("equal", "not_equal")
+        if starts or grows & set(operator.input_arg_names):
+            masks |= set(operator.output_arg_names)
+            if operator.type != "elementwise_add":
+                grows |= set(operator.output_arg_names)
+    return masks
+
+
+def best_limit(shares: np.ndarray, largest: float, loss: Callable) -> tuple[float, float]:
+    """The limit, from 0.3 to 1 times the largest value, that rounding to 8 bits hurts least by.
+
+    Args:
+        shares: histogram of values from -largest to largest, summing up to 1.
+        loss: (values, rounded values, shares) -> a loss for each row of rounded values.
+
+    Returns:
+        The limit and its loss.
+    """
+    values = ((np.arange(len(shares)) + 0.5) * (2 / len(shares)) - 1) * largest
+    limits = largest * np.linspace(0.3, 1, 36)[:, None]
+    rounded = np.clip(np.round(values / limits * 127), -128, 127) / 127 * limits
+    losses = loss(values, rounded, shares)
+    best = len(losses) - 1 - losses[::-1].argmin()  # the widest of equals, as Paddle's loop
+    return float(limits[best, 0]), float(losses[best])
+
+
+def _squared_error(values, rounded, shares) -> np.ndarray:
+    return (rounded - values) ** 2 @ shares
+
+
+def _moved(values, rounded, shares) -> np.ndarray:
+    """How far the mean and the standard deviation move."""
+    means = rounded @ shares
+    spreads = np.sqrt((rounded - means[:, None]) ** 2 @ shares)
+    mean = values @ shares
+    return abs(means - mean) + abs(spreads - np.sqrt((values - mean) ** 2 @ shares))
 
 
 class _InOrder(dict):
@@ -221,6 +314,55 @@ class _InOrder(dict):
 
     def add(self, name: str) -> None:
         self[name] = None
+
+
+def _put_in_order(program: Path, source: Path) -> None:
+    """Bring the operators of a quantised program into the order of the program it was made from.
+
+    Paddle's passes leave them in an order that depends on addresses in memory. Another order gives
+    another file, and even other results: which operators oneDNN can fuse depends on it.
+    """
+    described = framework_pb2.ProgramDesc.FromString(program.read_bytes())
+    original = framework_pb2.ProgramDesc.FromString(
+        source.with_name(source.name + PROGRAM).read_bytes()
+    )
+    block = described.blocks[0]
+    operators = [copy.copy(operator) for operator in block.ops]
+
+    def names(slots) -> list[str]:
+        return [name for slot in slots for name in slot.arguments]
+
+    # a name may be written twice (once for its reader, once as an output): who reads which matters
+    writer: dict[str, int] = {}
+    needs: list[list[int]] = []
+    makes: dict[str, int] = {}
+    for index, operator in enumerate(operators):
+        needs.append([writer[name] for name in names(operator.inputs) if name in writer])
+        writer |= dict.fromkeys(names(operator.outputs), index)
+        if not operator.type.endswith("quantize_linear"):
+            makes |= dict.fromkeys(names(operator.outputs), index)
+    ordered: dict[int, None] = {}
+
+    def put(index: int) -> None:
+        if index not in ordered:
+            for need in needs[index]:
+                put(need)
+            ordered[index] = None
+
+    for operator in original.blocks[0].ops:
+        for name in names(operator.outputs):
+            if name in makes:
+                put(makes[name])
+    rest = sorted(range(len(operators)), key=lambda index: names(operators[index].outputs))
+    for index in sorted(rest, key=lambda index: operators[index].type == "fetch"):
+        put(index)
+    variables = sorted((copy.copy(one) for one in block.vars), key=lambda one: one.name)
+    del block.ops[:], block.vars[:]
+    for index in ordered:
+        operators[index].attrs.sort(key=lambda attribute: attribute.name)
+        block.ops.append(operators[index])
+    block.vars.extend(variables)
+    program.write_bytes(described.SerializeToString(deterministic=True))
 
 
 def kl_threshold(counts: np.ndarray, bin_width: float, bits: int = 8) -> float:
@@ -414,9 +556,7 @@ def search(
             for batch_nums in batch_num_list:
                 how = {"algo": algo, "batch_size": batch_size, "batch_nums": batch_nums}
                 directory = Path(target, f"{algo}{batch_size}_{batch_nums}")
-                path = quantize_static(
-                    source, directory, calibration, name=name, **how, **options
-                )
+                path = quantize_static(source, directory, calibration, name=name, **how, **options)
                 table.append({"path": path, **how, "score": float(evaluate(Predictor(path)))})
     frame = pd.DataFrame(table)
     return frame["path"][frame["score"].idxmax()], frame
@@ -526,7 +666,7 @@ def static_mode() -> Iterator[paddle.static.Executor]:
     dynamic = paddle.in_dynamic_mode()
     paddle.enable_static()
     try:
-        with paddle.static.scope_guard(paddle.static.Scope()):
+        with paddle.static.scope_guard(paddle.static.Scope()), paddle.utils.unique_name.guard():
             yield paddle.static.Executor(paddle.CPUPlace())
     finally:
         if dynamic:
