@@ -6,6 +6,8 @@ A row says "runs" when compress() ended, every model it made was loaded by Paddl
 quantised ones executed INT8 operators where the processor can; else it quotes the error.
 """
 
+# ruff: noqa: E402 - the tasks are the tests' own
+
 from __future__ import annotations
 
 import argparse
@@ -16,7 +18,7 @@ import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # ruff: noqa: E402 - the tasks are the tests' own
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from course_lib.compression.quantization import ACTIVATION_TYPES, ALGORITHMS, WEIGHT_TYPES
 from course_lib.compression.trainer import STRATEGIES
@@ -100,8 +102,8 @@ def main() -> None:
             "",
             "# What of compress() runs",
             "",
-            "`CompressTrainer.compress()` on tiny models, each cell one run. *Runs* means: it ended,",
-            "and Paddle Inference ran every model that it made, the quantised ones in INT8.",
+            "`CompressTrainer.compress()` on tiny models, each cell one run. *Runs*: it ended, and",
+            "Paddle Inference ran every model that it made, the quantised ones in INT8.",
             "",
             *rows(),
             "",
