@@ -700,6 +700,6 @@ def _quietly() -> Iterator[None]:
 
 _LOGGERS = (
     "paddle.static.quantization.post_training_quantization",
-    "paddle.static.quantization.adaround",
+    "paddle.static.quantization.quantization_pass",
     "paddle.static.io",
 )

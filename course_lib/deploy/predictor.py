@@ -142,8 +142,10 @@ class Predictor:
                 problem = f"{name} is missing"
                 raise InputError("inputs", problem, f"arrays {', '.join(self.input_names)}")
             value = np.ascontiguousarray(value)
-            if value.dtype.kind in "iub":
-                value = value.astype(self._types.get(name, "int64"), copy=False)
+            if value.dtype.kind not in "iub":
+                problem = f"{name} holds {value.dtype}"
+                raise InputError("inputs", problem, "whole numbers: ids of tokens")
+            value = value.astype(self._types[name], copy=False)
             shape = shape or value.shape
             if value.size == 0 or value.shape != shape:
                 problem = f"{name} has shape {list(value.shape)}"

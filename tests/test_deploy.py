@@ -1,0 +1,186 @@
+import shutil
+import warnings
+
+from course_lib.compression import quantize_static
+from course_lib.data import create_dataloader
+from course_lib.deploy import Predictor, check_head, export_model
+from course_lib.models import load_backbone
+from course_lib.runtime import InputError, machine
+
+import numpy as np
+import paddle
+import pytest
+from paddlenlp import transformers
+from paddlenlp.datasets import MapDataset
+
+TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人，再也不来了"]
+SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    paddle.seed(0)
+    model, tokenizer = load_backbone(
+        "fresh", vocab_texts=TEXTS * 3, label_list=["negative", "positive"], **SIZES
+    )
+    model.classifier.bias.set_value(paddle.to_tensor([0.1, -0.1]))
+    return model, tokenizer
+
+
+@pytest.fixture(scope="module")
+def exported(classifier, tmp_path_factory):
+    model, tokenizer = classifier
+    return export_model(model, tmp_path_factory.mktemp("model"), tokenizer, 64)
+
+
+@pytest.fixture(scope="module")
+def quantised(classifier, exported, tmp_path_factory):
+    rows = [classifier[1](text) for text in TEXTS]
+    return quantize_static(exported, tmp_path_factory.mktemp("int8"), rows, algo="abs_max")
+
+
+def test_an_exported_model_answers_as_its_source_and_leaves_it_as_it_was(classifier, exported):
+    model, tokenizer = classifier
+    assert model.training and "forward" not in model.__dict__
+    predictor = Predictor(exported.parent)
+    data = MapDataset([{"text": text} for text in TEXTS])
+    model.eval()
+    for batch in create_dataloader(data, tokenizer, "test", batch_size=3):
+        expected = model(*batch).numpy()
+        names = ("input_ids", "token_type_ids")
+        got = predictor.run({name: x.numpy() for name, x in zip(names, batch, strict=True)})
+        assert np.abs(got[0] - expected).max() < 1e-5
+        (without,) = predictor.run({"input_ids": batch[0].numpy()})  # types are all 0
+        assert (without == got[0]).all()
+    model.train()
+    assert predictor.labels == ["negative", "positive"]
+    assert predictor.max_length == 64
+    assert not predictor.quantised and not predictor.int8
+
+
+def test_texts_keep_their_order_and_batches_do_not_matter(exported):
+    predictor = Predictor(exported, threads=1)
+    probabilities = predictor.predict(TEXTS, batch_size=2)
+    assert probabilities.shape == (4, 2)
+    assert probabilities.sum(axis=1) == pytest.approx(1, abs=1e-6)
+    alone = np.concatenate([predictor.predict([text]) for text in TEXTS])
+    assert probabilities == pytest.approx(alone, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes"),
+    [
+        ("BertForTokenClassification", [(2, 7, 2)]),
+        ("ErnieForQuestionAnswering", [(2, 7), (2, 7)]),
+    ],
+)
+def test_other_heads(kind, shapes, tmp_path):
+    config = getattr(transformers, kind.partition("For")[0] + "Config")
+    model = getattr(transformers, kind)(config(vocab_size=50, num_attention_heads=4, **SIZES))
+    model.eval()
+    ids = np.random.RandomState(0).randint(1, 50, (2, 7))
+    outputs = Predictor(export_model(model, tmp_path)).run({"input_ids": ids})
+    assert [output.shape for output in outputs] == shapes
+    expected = model(paddle.to_tensor(ids))
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for one, other in zip(outputs, expected, strict=True):
+        assert np.abs(one - other.numpy()).max() < 1e-5
+
+
+def test_what_ran_in_int8_is_read_from_onednns_log(exported, quantised):
+    if not {"avx512_vnni", "avx_vnni"} & machine.cpu().flags:
+        pytest.skip("needs a processor with VNNI")
+    fp32, int8 = Predictor(exported), Predictor(quantised)
+    assert fp32.int8_operators()["fc"] == (0, 8)
+    assert int8.quantised and int8.int8
+    assert int8.int8_operators()["fc"] == (8, 0)
+    assert any("vnni" in kernel for name, _, kernel in int8.kernels() if name == "fc")
+    slow = Predictor(quantised, int8=False)  # the same file without INT8 kernels
+    assert sum(count for count, _ in slow.int8_operators().values()) == 0
+    assert slow.int8_operators()["matmul"][1] >= 8
+    assert not Predictor(exported, mkldnn=False).kernels()
+
+
+def test_int8_of_a_classifier_gives_nearly_its_probabilities(exported, quantised):
+    difference = Predictor(quantised).predict(TEXTS) - Predictor(exported).predict(TEXTS)
+    assert 0 < np.abs(difference).max() < 0.05
+
+
+def test_where_int8_cannot_pay_a_warning_says_why(exported, quantised, monkeypatch):
+    with pytest.warns(UserWarning, match="no quantised operators: it runs in FP32"):
+        assert not Predictor(exported, int8=True).int8
+    plain = machine.CPU("GenuineIntel", "an older one", frozenset({"avx2"}))
+    monkeypatch.setattr(machine, "cpu", lambda: plain)
+    with pytest.warns(UserWarning, match="no VNNI instructions"):
+        Predictor(quantised)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Predictor(exported)
+        Predictor(quantised, int8=False)
+
+
+def test_nothing_is_printed(exported, quantised, capfd):
+    Predictor(quantised).int8_operators()
+    Predictor(exported).predict(TEXTS)
+    assert capfd.readouterr().out == ""
+
+
+def test_inputs_that_do_not_fit_are_refused(exported, tmp_path):
+    predictor = Predictor(exported)
+    ids = np.ones((2, 5), "int64")
+    for inputs, message in (
+        ({}, "input_ids is missing|token_type_ids is missing"),
+        ({"input_ids": ids, "token_type_ids": ids[:1]}, "has shape"),
+        ({"input_ids": ids[:0]}, "has shape"),
+        ({"input_ids": ids.astype("float32")}, "holds float32"),
+    ):
+        with pytest.raises(InputError, match=message):
+            predictor.run(inputs)
+    with pytest.raises(InputError, match="texts: is one str"):
+        predictor.predict("好")
+    with pytest.raises(InputError, match="threads: is 0"):
+        Predictor(exported, threads=0)
+    with pytest.raises(InputError, match="mkldnn: is off and int8 on"):
+        Predictor(exported, int8=True, mkldnn=False)
+
+
+def test_missing_and_damaged_files_are_refused(exported, tmp_path):
+    with pytest.raises(InputError, match="has no"):
+        Predictor(tmp_path / "nothing")
+    with pytest.raises(InputError, match="holds no program"):
+        Predictor(tmp_path)
+    copy = tmp_path / "copy"
+    shutil.copytree(exported.parent, copy)
+    (copy / "model.pdmodel").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="is damaged or no program"):
+        Predictor(copy)
+    shutil.copyfile(f"{exported}.pdmodel", copy / "model.pdmodel")
+    (copy / "model.pdiparams").unlink()
+    with pytest.raises(InputError, match="has no model.pdiparams"):
+        Predictor(copy)
+
+
+def test_models_without_a_trained_head_are_refused(classifier, tmp_path):
+    model, tokenizer = classifier
+    check_head(model)
+    with pytest.raises(InputError, match="has no head"):
+        export_model(model.ernie, tmp_path)
+    with pytest.raises(InputError, match="has no head"):
+        check_head(model.ernie)
+    fresh, _ = load_backbone("fresh", vocab_texts=TEXTS * 3, **SIZES)
+    with pytest.raises(InputError, match="never been trained"):
+        check_head(fresh)
+    with pytest.raises(InputError, match="max_length: is 9999"):
+        export_model(model, tmp_path, tokenizer, 9999)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_export_replaces_an_older_one_and_leaves_other_files(classifier, exported, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    export_model(classifier[0], tmp_path)
+    paddle.seed(9)
+    other, _ = load_backbone("fresh", vocab_texts=TEXTS * 3, num_classes=3, **SIZES)
+    path = export_model(other, tmp_path)
+    assert Predictor(path).run({"input_ids": np.ones((1, 4), "int64")})[0].shape == (1, 3)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert not list(tmp_path.glob(".*"))

@@ -1,0 +1,301 @@
+import hashlib
+import subprocess
+import sys
+
+from course_lib.compression import (
+    export_quantized,
+    quantize_aware,
+    quantize_embeddings,
+    quantize_static,
+    search,
+)
+from course_lib.compression.quantization import (
+    ALGORITHMS,
+    BINS,
+    _moved,
+    _squared_error,
+    best_limit,
+    check_options,
+    kl_threshold,
+)
+from course_lib.deploy import Predictor, export_model
+from course_lib.runtime import InputError, seed_everything
+from course_lib.runtime.machine import child_environment
+
+import numpy as np
+import paddle
+import pytest
+from paddle.static.quantization.cal_kl_threshold import cal_kl_threshold
+from paddlenlp import transformers
+
+WORDS, LENGTH = 120, 24
+MATRICES = 4 * (5 * 32 * 32 + 2 * 32 * 64 + 32 * 2) / 1e6  # megabytes in FP32
+
+
+def make_model(kind="ErnieForSequenceClassification", **config):
+    seed_everything(0)
+    family = kind.partition("For")[0]
+    settings = {
+        "vocab_size": WORDS,
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.2,  # with less, sums of tiny branches leave INT8 nothing to see
+        **config,
+    }
+    model = getattr(transformers, kind)(getattr(transformers, f"{family}Config")(**settings))
+    model.eval()
+    return model
+
+
+def make_features(count=24, seed=1):
+    random = np.random.RandomState(seed)
+    lengths = random.randint(5, LENGTH, count)
+    return [{"input_ids": random.randint(1, WORDS, length).tolist()} for length in lengths]
+
+
+def make_batch():
+    """Rows of two lengths: padding has to be masked in INT8 too."""
+    ids = np.random.RandomState(2).randint(1, WORDS, (8, 16))
+    ids[4:, 9:] = 0
+    return {"input_ids": ids}
+
+
+def error(outputs, references):
+    """Root mean square difference in standard deviations of the references."""
+    pairs = zip(outputs, references, strict=True)
+    return max(float(np.sqrt(((a - b) ** 2).mean()) / b.std()) for a, b in pairs)
+
+
+def digest(path):
+    files = [path.with_name(path.name + end) for end in (".pdmodel", ".pdiparams")]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+
+
+def megabytes(path):
+    return path.with_name(path.name + ".pdiparams").stat().st_size / 1e6
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return export_model(make_model(), tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def reference(source):
+    return Predictor(source).run(make_batch())
+
+
+@pytest.fixture(scope="module")
+def quantised(source, tmp_path_factory):
+    target = tmp_path_factory.mktemp("quantised")
+    return quantize_static(source, target, make_features(), algo="abs_max", batch_nums=2)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_algorithm_gives_int8_near_fp32(algo, source, reference, tmp_path):
+    made = quantize_static(source, tmp_path, make_features(), algo=algo, batch_nums=2)
+    predictor = Predictor(made)
+    assert error(predictor.run(make_batch()), reference) < 0.35
+    assert predictor.int8_operators()["fc"] == (8, 0)
+    assert megabytes(source) - megabytes(made) > 0.55 * MATRICES
+
+
+@pytest.mark.parametrize(
+    ("kind", "products"),
+    [("BertForTokenClassification", 7), ("ErnieForQuestionAnswering", 7)],
+)
+def test_other_heads(kind, products, tmp_path):
+    path = export_model(make_model(kind), tmp_path / "fp32")
+    made = Predictor(quantize_static(path, tmp_path / "int8", make_features(), algo="abs_max"))
+    assert error(made.run(make_batch()), Predictor(path).run(make_batch())) < 0.35
+    assert made.int8_operators()["fc"] == (products, 0)
+
+
+def test_padding_stays_masked_in_int8(quantised):
+    """What stands beside a text must not change its answer, although the mask holds -10,000."""
+    predictor = Predictor(quantised)
+    ids = make_batch()["input_ids"][4:, :9]
+    (short,) = predictor.run({"input_ids": ids})
+    (padded,) = predictor.run({"input_ids": np.pad(ids, ((0, 0), (0, 7)))})
+    assert np.abs(short - padded).max() < 0.05 * short.std()
+
+
+def test_the_same_call_gives_the_same_files_in_any_process(source, quantised, tmp_path):
+    again = quantize_static(source, tmp_path / "a", make_features(), algo="abs_max", batch_nums=2)
+    assert digest(again) == digest(quantised)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from test_quantization import *\n"
+        "options = {'algo': 'abs_max', 'batch_nums': 2}\n"
+        "print(digest(quantize_static(sys.argv[2], sys.argv[3], make_features(), **options)))"
+    )
+    arguments = [sys.executable, "-c", code, *map(str, [sys.path[0], source, tmp_path / "b"])]
+    environment = {**child_environment(), "PYTHONHASHSEED": "7"}
+    child = subprocess.run(
+        [*arguments[:3], __file__.rpartition("/")[0], *arguments[4:]],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert child.stdout.strip().splitlines()[-1] == str(digest(quantised))
+
+
+def test_kl_is_paddles_without_its_loops():
+    random = np.random.RandomState(0)
+    for values in (random.randn(20000), random.standard_t(3, 20000), random.rand(20000) ** 4):
+        counts, edges = np.histogram(np.abs(values), bins=512)
+        width = edges[1] - edges[0]
+        ours = kl_threshold(counts, width)
+        assert ours == pytest.approx(cal_kl_threshold(counts, width, 8), abs=1e-9)
+
+
+def test_limits_by_histogram_are_those_of_all_values():
+    values = np.random.RandomState(0).standard_t(4, 50000).astype("float32")
+    largest = float(np.abs(values).max())
+    places = ((values / largest + 1) * (BINS / 2)).astype(int)
+    shares = np.bincount(np.minimum(places, BINS - 1), minlength=BINS) / len(values)
+    limits = largest * np.linspace(0.3, 1, 36)
+    rounded = [np.clip(np.round(values / x * 127), -128, 127) / 127 * x for x in limits]
+    exact = limits[np.argmin([((row - values) ** 2).mean() for row in rounded])]
+    found, loss = best_limit(shares, largest, _squared_error)
+    assert found == pytest.approx(exact, abs=0.021 * largest)
+    assert loss == pytest.approx(min(((row - values) ** 2).mean() for row in rounded), rel=0.05)
+    assert 0.3 * largest <= best_limit(shares, largest, _moved)[0] <= largest
+
+
+def test_options_that_paddle_obeys_change_the_file(source, quantised, reference, tmp_path):
+    options = {"algo": "abs_max", "batch_nums": 2}
+    whole = quantize_static(
+        source, tmp_path / "w", make_features(), weight_quantize_type="abs_max", **options
+    )
+    assert megabytes(whole) < megabytes(quantised)
+    assert error(Predictor(whole).run(make_batch()), reference) < 0.35
+    for kind in ("moving_average_abs_max", "abs_max", None):
+        made = quantize_static(
+            source, tmp_path / "k", make_features(), activation_quantize_type=kind, **options
+        )
+        assert error(Predictor(made).run(make_batch()), reference) < 0.35
+
+
+def test_embeddings_are_a_quarter_as_large(source, quantised, reference, tmp_path):
+    table = WORDS * 32 * 4 / 1e6
+    for path, bound in ((source, 0.05), (quantised, 0.35)):
+        made = quantize_embeddings(path, tmp_path / "quant_emb")
+        assert made == tmp_path / "quant_emb"
+        assert megabytes(path) - megabytes(made) > 0.7 * table
+        assert error(Predictor(made).run(make_batch()), reference) < bound
+    assert Predictor(made).int8_operators()["fc"] == (8, 0)
+    with pytest.raises(InputError, match="no embedding table in FP32"):
+        quantize_embeddings(made, tmp_path / "again")
+
+
+def test_search_takes_the_best_by_the_users_measure(source, reference, tmp_path):
+    seen = []
+
+    def evaluate(predictor):
+        seen.append(predictor.path)
+        return -abs(len(seen) - 2)
+
+    best, frame = search(
+        source, tmp_path, make_features(), evaluate,
+        algo_list=["abs_max"], batch_num_list=[1, None], batch_size_list=[2],
+    )  # fmt: skip
+    assert [path.parent.name for path in seen] == ["abs_max2_1", "abs_max2_None"]
+    assert best == seen[1] == frame["path"][1]
+    assert list(frame.columns) == ["path", "algo", "batch_size", "batch_nums", "score"]
+    with pytest.raises(InputError, match="algo_list: is \\[\\]"):
+        search(source, tmp_path, make_features(), evaluate, algo_list=[])
+
+
+@pytest.mark.parametrize(
+    ("calibration", "message"),
+    [
+        ([], "calibration: is empty"),
+        (paddle.io.TensorDataset([paddle.zeros([4, 8])]), "is a TensorDataset"),
+        ([{"label": 1}], "has no column 'input_ids'"),
+        ([(1, 2)], "holds tuple"),
+        ({"input_ids": [1]}, "is one dict"),
+        (3, "is int"),
+    ],
+)
+def test_calibration_data_that_do_not_fit_are_refused(calibration, message, source, tmp_path):
+    with pytest.raises(InputError, match=message):
+        quantize_static(source, tmp_path / "x", calibration)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algo": "best"}, "algo: is 'best'"),
+        ({"algo": "min_max"}, "quantises nothing"),
+        ({"round_type": "adaround"}, "output is wrong"),
+        ({"bias_correction": True}, "leaves it out"),
+        ({"weight_quantize_type": "range_abs_max"}, "weight_quantize_type: is"),
+        ({"activation_quantize_type": "best"}, "activation_quantize_type: is"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_with_the_reason(options, message):
+    with pytest.raises(InputError, match=message):
+        check_options(**options)
+
+
+def train(model, steps=6):
+    ids = paddle.to_tensor(make_batch()["input_ids"])
+    optimizer = paddle.optimizer.AdamW(1e-3, parameters=model.parameters())
+    model.train()
+    losses = []
+    for _ in range(steps):
+        outputs = model(ids)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        loss = sum(((output - 1) ** 2).mean() for output in outputs)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        losses.append(float(loss))
+    model.eval()
+    return losses
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("ErnieForSequenceClassification", {}),
+        ("BertForQuestionAnswering", {"activation_quantize_type": "range_abs_max"}),
+        ("ErnieForTokenClassification", {"activation_quantize_type": "abs_max"}),
+        ("BertForSequenceClassification", {"use_pact": True, "weight_quantize_type": "abs_max"}),
+    ],
+)
+def test_quantisation_aware_training(kind, options, tmp_path):
+    model = make_model(kind)
+    before = {name: value.numpy() for name, value in model.state_dict().items()}
+    quantised = quantize_aware(model, **options)
+    assert type(quantised) is type(model)
+    losses = train(quantised)
+    assert losses[-1] < 0.9 * losses[0]
+    assert all((model.state_dict()[name].numpy() == value).all() for name, value in before.items())
+    path = export_quantized(quantised, tmp_path, make_features(), batch_nums=2)
+    predictor = Predictor(path)
+    expected = quantised(paddle.to_tensor(make_batch()["input_ids"]))
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    outputs = predictor.run(make_batch())
+    spread = max(value.numpy().std() for value in expected)
+    pairs = zip(outputs, expected, strict=True)
+    assert max(np.abs(a - b.numpy()).mean() for a, b in pairs) < 0.35 * spread
+    counts = predictor.int8_operators()["fc"]
+    assert counts[0] >= 7 and counts[1] == 0
+
+
+def test_what_cannot_be_trained_or_exported_is_refused(tmp_path):
+    model = make_model()
+    with pytest.raises(InputError, match="activation_quantize_type: is 'max'"):
+        quantize_aware(model, activation_quantize_type="max")
+    with pytest.raises(InputError, match="moving_rate: is 1"):
+        quantize_aware(model, moving_rate=1)
+    with pytest.raises(InputError, match="has no head"):
+        quantize_aware(model.ernie)
+    with pytest.raises(InputError, match="has no rounding in it"):
+        export_quantized(model, tmp_path, make_features())
+    with pytest.raises(InputError, match="been trained"):
+        export_quantized(quantize_aware(model), tmp_path, make_features())
