@@ -82,6 +82,7 @@ FIGURES = {
     "heads": lambda: plotting.head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
     "widths": lambda: plotting.width_tradeoff(*WIDTHS),
     "width": lambda: plotting.width_tradeoff(*WIDTHS, chosen=0.5),
+    "limits": lambda: plotting.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
 }
 
 
@@ -408,3 +409,16 @@ def test_figures_of_pyplot_show_in_a_notebook_although_paddleslim_has_turned_to_
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     NotebookClient(notebook, kernel_name="python3").execute()
     assert any("image/png" in output.get("data", {}) for output in notebook.cells[1].outputs)
+
+
+def test_limits_cost_what_numpy_says():
+    values = np.array([[0.3, -1.0, 2.0], [0.11, 4.0, -0.7]])
+    figure = plotting.limit_costs(values, {"a": 4.0, "b": 2.0})
+    for line, limit in zip(figure.axes[1].lines[4::2], (4.0, 2.0), strict=True):
+        back = np.clip(np.round(values / limit * 127), -127, 127) * limit / 127
+        (x,), (y,) = line.get_data()
+        assert x == limit and y == pytest.approx(np.mean((back - values) ** 2), rel=0.05)
+    assert "a 4.00" in figure.alt and "16.667% of values clipped" in figure.alt
+    for wrong in ({}, {"a": 0.0}):
+        with pytest.raises(ValueError, match="above 0"):
+            plotting.limit_costs(values, wrong)
