@@ -22,6 +22,7 @@ from course_lib.runtime import InputError, data_dir
 
 import matplotlib
 import numpy as np
+import pandas as pd
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap
@@ -719,6 +720,48 @@ def size_comparison(models: Mapping[str, Mapping[str, float]]) -> CourseFigure:
             for name, model in models.items()
         )
         return _finish(figure, f"Accuracy against time and memory. {said}.")
+
+
+def speed_accuracy(frame: pd.DataFrame) -> CourseFigure:
+    """Show what speed costs in accuracy, one point a model; up and to the right is better.
+
+    Args:
+        frame: of `course_lib.compression.compare`. The first row is what the others are held to: a
+            bar reaches over the 95% interval of a model's difference from it.
+
+    Raises:
+        ValueError: there is no model.
+    """
+    if not len(frame):
+        raise ValueError("no models: there is nothing to draw")
+    first = frame["score"].iloc[0]
+    with _course_style():
+        figure = CourseFigure(figsize=(7.2, 4.0))
+        axes = figure.subplots()
+        axes.axhline(first, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        for number, (name, row) in enumerate(frame.iterrows()):
+            style = {
+                "color": COLORS[number % len(COLORS)],
+                "marker": MARKERS[number % len(MARKERS)],
+            }
+            ends = sorted((first + row["low"], first + row["high"]))
+            spread = [[max(0, row["score"] - ends[0])], [max(0, ends[1] - row["score"])]]
+            axes.errorbar(
+                row["speedup"], row["score"], None if number == 0 else spread, capsize=3,
+                linestyle="", elinewidth=1.2, label=_drawable(f"{name}, {row['megabytes']:.1f} MB"),
+                **style,
+            )  # fmt: skip
+        axes.set(xlabel="times as fast as the first", ylabel="score")
+        axes.set_xlim(0, 1.1 * frame["speedup"].max())
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=1))
+        axes.grid(axis="y")
+        figure.legend(loc="outside right upper")
+        said = "; ".join(
+            f"{name}: {row['speedup']:.2f} times as fast, score {row['score']:.1%}, "
+            f"{row['megabytes']:.1f} MB"
+            for name, row in frame.iterrows()
+        )
+        return _finish(figure, f"Accuracy against speed. {said}.")
 
 
 def head_importance(

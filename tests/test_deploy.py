@@ -156,7 +156,7 @@ def test_missing_and_damaged_files_are_refused(exported, tmp_path):
         Predictor(copy)
     shutil.copyfile(f"{exported}.pdmodel", copy / "model.pdmodel")
     (copy / "model.pdiparams").unlink()
-    with pytest.raises(InputError, match="has no model.pdiparams"):
+    with pytest.raises(InputError, match=r"has no model\.pdiparams"):
         Predictor(copy)
 
 
