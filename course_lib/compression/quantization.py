@@ -359,7 +359,9 @@ def _put_in_order(program: Path, source: Path) -> None:
     variables = sorted((copy.copy(one) for one in block.vars), key=lambda one: one.name)
     del block.ops[:], block.vars[:]
     for index in ordered:
-        operators[index].attrs.sort(key=lambda attribute: attribute.name)
+        attributes = sorted(operators[index].attrs, key=lambda attribute: attribute.name)
+        del operators[index].attrs[:]  # "op_callstack": the lines of our code that made it
+        operators[index].attrs.extend(a for a in attributes if a.name != "op_callstack")
         block.ops.append(operators[index])
     block.vars.extend(variables)
     program.write_bytes(described.SerializeToString(deterministic=True))
@@ -438,7 +440,11 @@ def quantize_embeddings(source: str | os.PathLike, target: str | os.PathLike) ->
         for operator in block.ops:
             if operator.type == "lookup_table_v2" and operator.input("W")[0] not in tables:
                 tables.append(operator.input("W")[0])
-        tables = [name for name in tables if block.var(name).dtype == paddle.float32]
+        tables = [
+            name
+            for name in tables
+            if block.var(name).dtype == paddle.float32 and not name.endswith(".scale")
+        ]
         if not tables:
             raise InputError(source, "has no embedding table in FP32", "a model with embeddings")
         for table in tables:
