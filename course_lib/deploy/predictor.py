@@ -111,6 +111,9 @@ class Predictor:
             config.disable_mkldnn()
         if self.int8:
             config.enable_mkldnn_int8()
+            # The attention mask is added in FP32 (see quantization.py); fused with that sum, the
+            # product of queries and keys would stay in FP32 too.
+            config.delete_pass("matmul_elementwise_add_mkldnn_fuse_pass")
         with _captured():
             try:
                 return inference.create_predictor(config)
