@@ -849,8 +849,11 @@ def width_tradeoff(
             left.plot(at, values, label=_drawable(name), **style)
             if chosen is not None:
                 value = values[at.index(chosen)]
+                there = [other[widths.index(chosen)] for other in accuracy.values()]
+                if value in there[:number]:
+                    continue  # one label for one place
                 # series stand one above the other in the order of their values there
-                rank = sum(value < other[widths.index(chosen)] for other in accuracy.values())
+                rank = sum(value < other for other in there)
                 place = {"xytext": (0, -9 if rank else 9), "ha": "center"}
                 place["va"] = "top" if rank else "bottom"
                 place["bbox"] = _PAPER

@@ -228,6 +228,8 @@ def test_widths_are_drawn_in_order_and_the_chosen_one_is_named():
     assert [text.get_text() for text in left.texts] == ["50.0%", "70.0%"]
     assert [text.get_text() for text in size.texts] == ["27"]
     assert "0.75" not in figure.alt
+    meeting = plotting.width_tradeoff(*WIDTHS, chosen=1).axes[0]
+    assert [text.get_text() for text in meeting.texts] == ["90.0%"]
     with pytest.raises(ValueError, match=r"chosen is 0\.3"):
         plotting.width_tradeoff(*WIDTHS, chosen=0.3)
     with pytest.raises(ValueError, match="values for 1 widths"):
