@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import course_lib  # noqa: F401
 from course_lib.compression import CompressTrainer, load_pruned
+from course_lib.deploy import Predictor
 from course_lib.runtime import InputError
 
 import compression_tasks as tasks
@@ -241,3 +242,10 @@ def test_models_that_cannot_be_compressed_are_refused(tmp_path):
     args = TrainingArguments(str(tmp_path))
     with pytest.raises(InputError, match="args: are TrainingArguments"):
         CompressTrainer(model=model, args=args, eval_dataset=data).compress()
+
+
+def test_the_static_model_cuts_texts_as_its_features_were_cut(tmp_path):
+    trainer = tasks.compressor(tmp_path, "ptq")
+    path = trainer.compress()["path"].iloc[-1]
+    longest = max(len(row["input_ids"]) for row in trainer.eval_dataset)
+    assert Predictor(path).max_length == longest < 64

@@ -296,7 +296,9 @@ class CompressTrainer(CourseTrainer):
             for name in inspect.signature(model.forward).parameters
             if name in row and name not in self.label_names
         ]
-        return export_model(model, directory, self.tokenizer, input_spec=spec)
+        # texts are cut where these features were: longer ones are another task
+        longest = max(len(row["input_ids"]) for row in self._eval_rows)
+        return export_model(model, directory, self.tokenizer, longest, input_spec=spec)
 
     def _static(self, path: Path) -> _Static:
         return _Static(Predictor(path))
