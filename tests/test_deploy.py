@@ -133,6 +133,10 @@ def test_inputs_that_do_not_fit_are_refused(exported, tmp_path):
         ({"input_ids": ids, "token_type_ids": ids[:1]}, "has shape"),
         ({"input_ids": ids[:0]}, "has shape"),
         ({"input_ids": ids.astype("float32")}, "holds float32"),
+        ({"input_ids": ids * 10**6}, "input_ids holds 1000000; expected 0 to"),
+        ({"input_ids": ids - 2}, "input_ids holds -1"),
+        ({"input_ids": ids, "token_type_ids": ids * 99}, "token_type_ids holds 99"),
+        ({"input_ids": np.ones((1, 9999), "int64")}, "shape \\[1, 9999\\]; expected at most"),
     ):
         with pytest.raises(InputError, match=message):
             predictor.run(inputs)

@@ -74,7 +74,9 @@ class Predictor:
         self.labels: list[str] | None = self.description.get("labels")
         self.max_length: int | None = self.description.get("max_length")
         self.threads = whole("threads", machine.usable_cores() if threads is None else threads, 1)
-        operators, self._types = read_program(self.path.with_name(self.path.name + PROGRAM))
+        program = self.path.with_name(self.path.name + PROGRAM)
+        operators, self._types = read_program(program)
+        self._rows, self._positions = table_rows(program)
         self.quantised = any(kind.startswith(QUANTISED) for kind in operators)
         if int8 and not mkldnn:
             raise InputError("mkldnn", "is off and int8 on", "oneDNN, which has the INT8 kernels")
@@ -134,7 +136,8 @@ class Predictor:
             seq_len, num_classes], or start and end logits of shape [batch_size, seq_len].
 
         Raises:
-            InputError: an input is missing, empty or has another shape.
+            InputError: an input is missing, empty or has another shape; it holds a number that the
+                model has no embedding for, or more tokens than the model has positions.
         """
         shape = None
         for name, handle in self._inputs.items():
@@ -153,6 +156,13 @@ class Predictor:
             if value.size == 0 or value.shape != shape:
                 problem = f"{name} has shape {list(value.shape)}"
                 raise InputError("inputs", problem, f"one shape for all, first {list(shape)}")
+            rows = self._rows.get(name)  # beyond its tables Paddle ends the whole process
+            if rows is not None and not 0 <= value.min() <= value.max() < rows:
+                wrong = value[(value < 0) | (value >= rows)].flat[0]
+                raise InputError("inputs", f"{name} holds {wrong}", f"0 to {rows - 1}")
+            if self._positions is not None and value.shape[-1] > self._positions:
+                problem = f"{name} has shape {list(value.shape)}"
+                raise InputError("inputs", problem, f"at most {self._positions} tokens")
             handle.copy_from_cpu(value)
         self._predictor.run()
         return [handle.copy_to_cpu() for handle in self._outputs]
@@ -265,6 +275,32 @@ def read_program(path: Path) -> tuple[list[str], dict[str, str]]:
         return [op.type() for op in operators], dict(zip(inputs, types, strict=True))
     except Exception:  # paddle's own kinds, with pages of C++ in them
         raise InputError(path, "is damaged or no program", "what export_model wrote") from None
+
+
+def table_rows(path: Path) -> tuple[dict[str, int], int | None]:
+    """How many rows the tables of a .pdmodel have that its inputs are looked up in.
+
+    Returns:
+        Rows by the names of inputs; and those of the table of positions, None where none is found.
+    """
+    program = paddle.base.core.ProgramDesc(path.read_bytes())  # its blocks do not keep it alive
+    block = program.block(0)
+    operators = [block.op(index) for index in range(block.op_size())]
+    inputs = {op.output("Out")[0] for op in operators if op.type() == "feed"}
+    rows: dict[str, int] = {}
+    positions, counted = None, set()  # positions are counted by a cumulative sum of ones
+    for operator in operators:
+        read = set(operator.input_arg_names())
+        if operator.type() == "lookup_table_v2":
+            table = block.find_var(operator.input("W")[0].encode())
+            size, ids = int(table.shape()[0]), operator.input("Ids")[0]
+            if ids in inputs:
+                rows[ids] = min(size, rows.get(ids, size))
+            elif ids in counted:
+                positions = size if positions is None else min(size, positions)
+        elif operator.type() == "cumsum" or read & counted:
+            counted |= set(operator.output_arg_names())
+    return rows, positions
 
 
 @contextlib.contextmanager
