@@ -164,6 +164,13 @@ def test_missing_and_damaged_files_are_refused(exported, tmp_path):
         Predictor(copy)
 
 
+def test_an_empty_program_is_refused(exported, tmp_path):
+    shutil.copytree(exported.parent, tmp_path / "x")
+    (tmp_path / "x" / "model.pdmodel").write_bytes(b"")
+    with pytest.raises(InputError, match="is damaged or no program"):
+        Predictor(tmp_path / "x")
+
+
 def test_models_without_a_trained_head_are_refused(classifier, tmp_path):
     model, tokenizer = classifier
     check_head(model)

@@ -272,6 +272,8 @@ def read_program(path: Path) -> tuple[list[str], dict[str, str]]:
         inputs = [op.output("Out")[0] for op in operators if op.type() == "feed"]
         variables = [blocks[0].find_var(name.encode()) for name in inputs]
         types = [str(variable.dtype()).rpartition(".")[2].lower() for variable in variables]
+        if not inputs:  # of an empty file, which is a program without blocks
+            raise ValueError("no inputs")
         return [op.type() for op in operators], dict(zip(inputs, types, strict=True))
     except Exception:  # paddle's own kinds, with pages of C++ in them
         raise InputError(path, "is damaged or no program", "what export_model wrote") from None
