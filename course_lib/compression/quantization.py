@@ -26,7 +26,7 @@ from course_lib.deploy.export import (
     find_files,
     new_files,
 )
-from course_lib.deploy.predictor import Predictor
+from course_lib.deploy.predictor import Predictor, table_rows
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 
@@ -149,6 +149,7 @@ def quantize_static(
             seed,
             describe(source).get("pad_token_id", 0),
         )
+        _check_ids(batches, names, source)
         loader = paddle.io.DataLoader(
             _Batches(batches),
             places=paddle.CPUPlace(),
@@ -641,6 +642,22 @@ def calibration_batches(
     return batches
 
 
+def _check_ids(batches: list[tuple[np.ndarray, ...]], names: Sequence[str], source: Path) -> None:
+    """Beyond the tables of its embeddings Paddle would end the whole process."""
+    rows, positions = table_rows(source.with_name(source.name + PROGRAM))
+    for batch in batches:
+        for name, values in zip(names, batch, strict=True):
+            if values.size == 0:
+                raise InputError("calibration", f"has no tokens in {name}", "one token at least")
+            most = rows.get(name)
+            if most is not None and not 0 <= values.min() <= values.max() < most:
+                wrong = values[(values < 0) | (values >= most)].flat[0]
+                raise InputError("calibration", f"{name} holds {wrong}", f"0 to {most - 1}")
+            if positions is not None and values.shape[-1] > positions:
+                problem = f"has {values.shape[-1]} tokens in a row"
+                raise InputError("calibration", problem, f"at most {positions}")
+
+
 def _array(value) -> np.ndarray:
     return value.numpy() if isinstance(value, paddle.Tensor) else np.asarray(value)
 
@@ -653,7 +670,11 @@ class _Pad:
 
     def __call__(self, rows: list[Mapping]) -> dict[str, np.ndarray]:
         batch = {}
-        length = max(len(row[self.names[0]]) for row in rows)
+        first = self.names[0]
+        for row in rows:
+            if first not in row:
+                raise InputError("calibration", f"has a row without {first!r}", "one in each row")
+        length = max(len(row[first]) for row in rows)
         for name in self.names:
             filler = self.pad_token_id if name == "input_ids" else 0
             batch[name] = np.full((len(rows), length), filler, "int64")

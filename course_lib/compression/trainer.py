@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -120,6 +121,13 @@ class CompressTrainer(CourseTrainer):
         if custom_evaluate and custom_dynabert_evaluate:
             problem = "is given, and custom_dynabert_evaluate too"
             raise InputError("custom_evaluate", problem, "one of them")
+        for name, given in (
+            ("custom_evaluate", custom_evaluate),
+            ("custom_dynabert_evaluate", custom_dynabert_evaluate),
+            ("custom_dynabert_calc_loss", custom_dynabert_calc_loss),
+        ):
+            if given is not None and not callable(given):
+                raise InputError(name, f"is {given!r}", "a function")
         self._evaluate = _with_trainer(custom_evaluate or custom_dynabert_evaluate)
         self._calc_loss = None
         if custom_dynabert_calc_loss:
@@ -332,10 +340,13 @@ class CompressTrainer(CourseTrainer):
         finally:
             model.train() if training else model.eval()
         try:
-            return float(score)
+            number = float(score)
         except (TypeError, ValueError):
             problem = f"gives {type(score).__name__}"
             raise InputError("custom_evaluate", problem, "one number, higher is better") from None
+        if math.isnan(number):  # no score would be higher, nor lower
+            raise InputError("custom_evaluate", "gives nan", "one number, higher is better")
+        return number
 
     def _built_in(self) -> Callable | None:
         name = type(self.model).__name__
@@ -374,6 +385,11 @@ class CompressTrainer(CourseTrainer):
             if getattr(args, name) and "dynabert" in parts:
                 problem = "is on, and would compute a narrowed model again at its whole width"
                 raise InputError(name, problem, "False")
+        for name in ("width_mult_list", "algo_list", "batch_size_list", "batch_num_list"):
+            given = getattr(args, name)
+            if given is not None and not isinstance(given, (list, tuple)):
+                raise InputError(name, f"is {given!r}", "a list")
+        whole("per_device_eval_batch_size", args.per_device_eval_batch_size, 1)
         if args.input_dtype != "int64":
             problem = f"is {args.input_dtype!r}, and calibration and Predictor feed int64"
             raise InputError("input_dtype", problem, "int64")
