@@ -24,9 +24,8 @@ from paddle import inference
 from paddlenlp.transformers import AutoTokenizer
 from scipy.special import softmax
 
-QUANTISED = ("quantize_linear", "fake_quantize")  # operators, in this and in the older format
+QUANTISED = ("quantize_linear", "fake_quantize")  # operators: ours; those of PaddleSlim's export
 VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
-QUANTISED = ("quantize_linear", "fake_quantize")  # ours; those of PaddleSlim's export
 PRIMITIVES = {  # those of oneDNN's that calculate; "reorder" only changes formats
     "inner_product": "fc",
     "matmul": "matmul",
