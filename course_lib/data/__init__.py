@@ -22,6 +22,7 @@ _HOME = {
     "unknown_tokens": "chinese",
     "load_pairs": "pairs",
     "load_people_daily": "people_daily",
+    "load_review_tree": "review_tree",
     "load_reviews": "reviews",
     "read_examples": "readers",
     "read_texts": "readers",
