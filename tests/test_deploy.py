@@ -1,7 +1,9 @@
+import json
 import shutil
 import warnings
 
 from course_lib.compression import quantize_static
+from course_lib.compression.quantization import quantize_embeddings
 from course_lib.data import create_dataloader
 from course_lib.deploy import Predictor, check_head, export_model
 from course_lib.models import load_backbone
@@ -31,6 +33,32 @@ def classifier():
 def exported(classifier, tmp_path_factory):
     model, tokenizer = classifier
     return export_model(model, tmp_path_factory.mktemp("model"), tokenizer, 64)
+
+
+@pytest.fixture(scope="module")
+def several():
+    """A classifier that may give a text any number of its three labels."""
+    paddle.seed(3)
+    model, tokenizer = load_backbone(
+        "fresh", vocab_texts=TEXTS * 3, label_list=["书", "酒店", "好"], **SIZES
+    )
+    model.config.problem_type = "multi_label_classification"
+    model.classifier.bias.set_value(paddle.to_tensor([0.8, -0.8, 0.1]))
+    return model, tokenizer
+
+
+@pytest.fixture(scope="module")
+def with_thresholds(several, tmp_path_factory):
+    thresholds = {"书": 0.5, "酒店": 0.5, "好": 0.5}
+    directory = tmp_path_factory.mktemp("several")
+    return export_model(several[0], directory, several[1], 64, thresholds=thresholds).parent
+
+
+def describe_anew(directory, **changes):
+    """Change deploy.json by hand."""
+    file = directory / "deploy.json"
+    description = json.loads(file.read_text(encoding="utf-8")) | changes
+    file.write_text(json.dumps(description), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +184,11 @@ def test_missing_and_damaged_files_are_refused(exported, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(exported.parent, copy)
     (copy / "model.pdmodel").write_bytes(b"nonsense")
+    with pytest.raises(
+        InputError, match=r"model\.pdmodel: has 8 bytes; expected [\d,]+, as deploy"
+    ):
+        Predictor(copy)
+    describe_anew(copy, files={})  # as an older export, which keeps no sizes
     with pytest.raises(InputError, match="is damaged or no program"):
         Predictor(copy)
     shutil.copyfile(f"{exported}.pdmodel", copy / "model.pdmodel")
@@ -167,6 +200,7 @@ def test_missing_and_damaged_files_are_refused(exported, tmp_path):
 def test_an_empty_program_is_refused(exported, tmp_path):
     shutil.copytree(exported.parent, tmp_path / "x")
     (tmp_path / "x" / "model.pdmodel").write_bytes(b"")
+    describe_anew(tmp_path / "x", files={})
     with pytest.raises(InputError, match="is damaged or no program"):
         Predictor(tmp_path / "x")
 
@@ -195,3 +229,139 @@ def test_an_export_replaces_an_older_one_and_leaves_other_files(classifier, expo
     assert Predictor(path).run({"input_ids": np.ones((1, 4), "int64")})[0].shape == (1, 3)
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert not list(tmp_path.glob(".*"))
+
+
+def test_one_label_or_several(classifier, exported, several, tmp_path):
+    one = Predictor(exported)
+    assert one.problem == "single_label" and one.thresholds is None
+    for row, probabilities in zip(one.classify(TEXTS, 3), one.predict(TEXTS), strict=True):
+        assert list(row["probabilities"]) == one.labels
+        assert list(row["probabilities"].values()) == pytest.approx(probabilities.tolist())
+        assert row["labels"] == [one.labels[probabilities.argmax()]]
+    assert one.classify([]) == []
+
+    model, tokenizer = several
+    half = Predictor(export_model(model, tmp_path / "half", tokenizer, 64))
+    model.eval()
+    ids = [paddle.to_tensor([tokenizer(text)["input_ids"]]) for text in TEXTS]
+    expected = np.concatenate([paddle.nn.functional.sigmoid(model(x)).numpy() for x in ids])
+    assert half.problem == "multi_label"
+    assert half.predict(TEXTS) == pytest.approx(expected, abs=1e-5)
+    for row, probabilities in zip(half.classify(TEXTS), expected, strict=True):
+        assert row["labels"] == [
+            n for n, p in zip(half.labels, probabilities, strict=True) if p >= 0.5
+        ]
+    thresholds = {"好": 0.0, "书": 1.0, "酒店": np.float32(0.5)}
+    own = Predictor(export_model(model, tmp_path / "own", tokenizer, 64, thresholds=thresholds))
+    assert own.thresholds == [1.0, 0.5, 0.0]  # in the order of the labels
+    assert all("好" in row["labels"] and "书" not in row["labels"] for row in own.classify(TEXTS))
+    made = quantize_static(
+        own.path, tmp_path / "int8", [tokenizer(t) for t in TEXTS], algo="abs_max"
+    )
+    assert Predictor(made).thresholds == own.thresholds
+
+
+def test_thresholds_that_do_not_fit_are_refused(classifier, several, tmp_path):
+    with pytest.raises(InputError, match="not multi-label"):
+        export_model(classifier[0], tmp_path, thresholds={"negative": 0.5, "positive": 0.5})
+    right = {"书": 0.5, "酒店": 0.5, "好": 0.5}
+    for wrong, message in (
+        ({"书": 0.5}, "do not name the model's labels"),
+        (right | {"坏": 0.5}, "do not name the model's labels"),
+        ([0.5] * 3, "do not name the model's labels"),
+        (right | {"书": 1.5}, "书: 1.5; expected a number from 0 to 1"),
+        (right | {"书": float("nan")}, "书: nan"),
+        (right | {"书": True}, "书: True"),
+        (right | {"书": "0.5"}, "书: '0.5'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            export_model(several[0], tmp_path, thresholds=wrong)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *[("labels", x) for x in ("ab", {}, [], [1, 2], ["a", None], ["a", ""], ["a", "a"])],
+        ("labels", ["a", "\ud800"]),
+        *[("thresholds", x) for x in (0.5, [0.5], [0.5] * 4, ["0.5"] * 3, [True] * 3)],
+        *[("thresholds", [0.5, 0.5, x]) for x in (-0.1, 1.1, float("nan"), float("inf"), None)],
+        ("problem", "many"),
+        ("problem", ["multi_label"]),
+        ("problem", "single_label"),  # which has no thresholds
+        ("task", "translation"),
+        *[("max_length", x) for x in (0, -5, "64", 64.0, True, [])],
+        ("pad_token_id", None),
+        *[("files", x) for x in ([], {"model.pdiparams": 5}, {"model.pdiparams": {"bytes": 5}})],
+    ],
+)
+def test_a_deploy_json_that_cannot_be_is_refused(key, value, with_thresholds, tmp_path):
+    shutil.copytree(with_thresholds, tmp_path, dirs_exist_ok=True)
+    describe_anew(tmp_path, **{key: value})
+    named = "thresholds" if value == "single_label" else key
+    with pytest.raises(InputError, match=rf"deploy\.json: {named} is .*; expected"):
+        Predictor(tmp_path)
+
+
+def test_a_deploy_json_that_is_none_is_refused(exported, tmp_path):
+    shutil.copytree(exported.parent, tmp_path / "x")
+    for content in (b"", b"{", b"[1]", b'"a"', b"\xff\xfe", b"[" * 100_000, b'{"labels": ['):
+        (tmp_path / "x" / "deploy.json").write_bytes(content)
+        with pytest.raises(InputError, match=r"deploy\.json: is no"):
+            Predictor(tmp_path / "x")
+    (tmp_path / "x" / "deploy.json").unlink()
+    bare = Predictor(tmp_path / "x")
+    assert bare.run({"input_ids": np.ones((1, 4), "int64")})[0].shape == (1, 2)
+    with pytest.raises(InputError, match="has no labels"):
+        bare.predict(TEXTS)
+
+
+def test_labels_must_be_as_many_as_outputs(exported, tmp_path):
+    shutil.copytree(exported.parent, tmp_path / "x")
+    for labels, message in ((["a", "b", "c"], "names 3 labels of outputs"), (None, "no labels")):
+        describe_anew(tmp_path / "x", labels=labels)
+        with pytest.raises(InputError, match=message):
+            Predictor(tmp_path / "x").predict(TEXTS)
+
+
+def test_weights_cut_off_or_of_another_model_are_refused(classifier, exported, quantised, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(exported.parent, copy)
+    weights = copy / "model.pdiparams"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-100])
+    with pytest.raises(InputError, match=r"model\.pdiparams: has .* bytes; expected"):
+        Predictor(copy)
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(InputError, match="another SHA-256"):
+        Predictor(copy)
+    weights.write_bytes(whole)
+    # a second model beside it, quantised from it: each has its record, also once it is rewritten
+    rows = [classifier[1](text) for text in TEXTS]
+    quantize_static(copy, copy, rows, algo="abs_max", name="int8")
+    assert len(files_of(copy)) == 4
+    quantize_embeddings(copy / "int8", copy / "int8")
+    for name in ("model", "int8"):
+        Predictor(copy / name).predict(TEXTS)
+    assert set(files_of(quantised.parent)) == {"model.pdmodel", "model.pdiparams"}
+    # an older export has no record
+    description = json.loads((copy / "deploy.json").read_text(encoding="utf-8"))
+    del description["files"], description["problem"], description["thresholds"]
+    (copy / "deploy.json").write_text(json.dumps(description), encoding="utf-8")
+    assert Predictor(copy).predict(TEXTS).shape == (4, 2)
+    export_model(classifier[0], copy, name="new")
+    assert set(files_of(copy)) == {"new.pdmodel", "new.pdiparams"}
+    (copy / "deploy.json").write_text("{")  # damaged, and replaced
+    export_model(classifier[0], copy, name="new")
+    assert set(files_of(copy)) == {"new.pdmodel", "new.pdiparams"}
+
+
+def files_of(directory):
+    return json.loads((directory / "deploy.json").read_text(encoding="utf-8"))["files"]
+
+
+def test_texts_that_are_none_are_refused(exported):
+    predictor = Predictor(exported)
+    for text in ("", "  \n", None, 5, b"a", ["a"]):
+        with pytest.raises(InputError, match=r"texts\[1\]: is .*; expected a text"):
+            predictor.predict(["好", text])

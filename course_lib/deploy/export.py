@@ -2,16 +2,21 @@
 
 The program takes batches of any size and length. Beside it lie the tokenizer and `deploy.json`,
 so that one directory is all that a server needs.
+
+deploy.json also keeps the size and SHA-256 of each file, because Paddle loads weights that are cut
+off, or another model's, without a word.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
+import numbers
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +26,8 @@ from course_lib.runtime.errors import whole
 
 import paddle
 
-PROGRAM, WEIGHTS, DESCRIPTION = ".pdmodel", ".pdiparams", "deploy.json"
+PROGRAM, WEIGHTS, ONNX, DESCRIPTION = ".pdmodel", ".pdiparams", ".onnx", "deploy.json"
+PROBLEMS = ("single_label", "multi_label")
 TASKS = {
     "ForSequenceClassification": "sequence classification",
     "ForTokenClassification": "token classification",
@@ -36,11 +42,12 @@ def export_model(
     max_length: int | None = None,
     input_spec: Sequence[paddle.static.InputSpec] | None = None,
     name: str = "model",
+    thresholds: Mapping[str, float] | None = None,
 ) -> Path:
     """Write `name`.pdmodel (the program) and `name`.pdiparams (the weights).
 
-    Other files in the directory stay. The program is put there last, so where it is, all is. The
-    model itself is not changed.
+    Other files in the directory stay, but for an ONNX file made of an older program of this name.
+    The program is put there last, so where it is, all is. The model itself is not changed.
 
     Args:
         model: a PaddleNLP model with a head for sequence or token classification or for question
@@ -50,13 +57,16 @@ def export_model(
             model's positions.
         input_spec: by default `input_ids` and, where the model takes them, `token_type_ids`, each
             int64 of shape [batch_size, seq_len], both free.
+        thresholds: probability from which a label is given, by label, for a classifier whose
+            `config.problem_type` is "multi_label_classification"; None means 0.5 for all.
 
     Returns:
         The files' common path, without endings.
 
     Raises:
         InputError: a model without a head or of another task, a `max_length` that the model has no
-            positions for, or a directory that cannot be written.
+            positions for, thresholds that do not fit its labels, or a directory that cannot be
+            written.
     """
     task = _task(model)
     if task is None and input_spec is None:
@@ -73,11 +83,16 @@ def export_model(
         columns = [column for column in ("input_ids", "token_type_ids") if column in takes]
         input_spec = [paddle.static.InputSpec([None, None], "int64", column) for column in columns]
     names = getattr(config, "id2label", None) or {}
+    labels = [names[index] for index in sorted(names)] if task in _LABELLED else None
+    several = getattr(config, "problem_type", None) == "multi_label_classification"
+    problem = PROBLEMS[several] if task == "sequence classification" else None
     description = {
         "task": task,
+        "problem": problem,
         "class": type(model).__name__,
         "inputs": [spec.name for spec in input_spec],
-        "labels": [names[index] for index in sorted(names)] if task in _LABELLED else None,
+        "labels": labels,
+        "thresholds": _in_order(thresholds, labels, problem),
         "max_length": max_length,
         "pad_token_id": getattr(config, "pad_token_id", None) or 0,
     }
@@ -92,6 +107,26 @@ def export_model(
 
 
 _LABELLED = ("sequence classification", "token classification")
+
+
+def _in_order(
+    thresholds: Mapping[str, float] | None, labels: list[str] | None, problem: str | None
+) -> list[float] | None:
+    if thresholds is None:
+        return None
+    if problem != "multi_label":
+        raise InputError("thresholds", "given to a model that is not multi-label", "none")
+    if not isinstance(thresholds, Mapping) or set(thresholds) != set(labels):
+        raise InputError("thresholds", "do not name the model's labels", "one for each label")
+    for label, value in thresholds.items():
+        if not _is_share(value):
+            raise InputError("thresholds", f"{label}: {value!r}", "a number from 0 to 1")
+    return [float(thresholds[label]) for label in labels]
+
+
+def _is_share(value: object) -> bool:
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return number and 0 <= value <= 1  # and so no nan
 
 
 def check_head(model: paddle.nn.Layer) -> None:
@@ -136,7 +171,10 @@ def _save(model: paddle.nn.Layer, prefix: Path, input_spec: list) -> None:
 
 @contextmanager
 def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
-    """Yield a temporary directory whose files then go into `directory`, the program last."""
+    """Yield a temporary directory whose files then go into `directory`, the program last.
+
+    What deploy.json says of the files beside it is made to fit those that are there then.
+    """
     directory = Path(directory)
     if directory.exists() and not directory.is_dir():
         raise InputError(directory, "is a file", "the name of a directory to write")
@@ -148,7 +186,9 @@ def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
         raise InputError(directory, problem, "a writable directory") from error
     try:
         yield temporary
-        Path(directory, name + PROGRAM).unlink(missing_ok=True)  # it goes with the old weights
+        for ending in (PROGRAM, ONNX):  # they go with the old weights
+            Path(directory, name + ending).unlink(missing_ok=True)
+        _record(directory, temporary)
         for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == PROGRAM):
             os.replace(file, directory / file.name)
     finally:
@@ -179,17 +219,121 @@ def find_files(path: str | os.PathLike) -> Path:
 
 
 def describe(prefix: Path) -> dict:
-    """What deploy.json says beside a program; empty where there is none."""
+    """What deploy.json says beside a program; empty where there is none.
+
+    Raises:
+        InputError: it is damaged, or says what cannot be.
+    """
     file = prefix.parent / DESCRIPTION
     if not file.is_file():
         return {}
     try:
         description = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(file, f"is not JSON ({error})", "what export_model wrote") from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise InputError(file, f"is not JSON ({reason})", "what export_model wrote") from None
     if not isinstance(description, dict):
         raise InputError(file, "is no JSON object", "what export_model wrote")
+    for key, (fits, expected) in _RULES.items():
+        if key in description and not fits(description[key], description):
+            found = repr(description[key])
+            found = found if len(found) < 60 else f"{found[:60]}..."
+            raise InputError(file, f"{key} is {found}", expected)
     return description
+
+
+def _are_names(value: object, description: dict) -> bool:
+    if value is None:
+        return True
+    texts = isinstance(value, list) and all(isinstance(name, str) and name for name in value)
+    halves = texts and any("\ud800" <= letter <= "\udfff" for name in value for letter in name)
+    return texts and not halves and 0 < len(value) == len(set(value))
+
+
+def _are_shares(value: object, description: dict) -> bool:
+    if value is None:
+        return True
+    several = description.get("problem") == "multi_label"
+    fits = (
+        several and isinstance(value, list) and len(value) == len(description.get("labels") or ())
+    )
+    return fits and all(map(_is_share, value))
+
+
+def _are_records(value: object, description: dict) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(record, dict)
+        and type(record.get("bytes")) is int
+        and isinstance(record.get("sha256"), str)
+        for record in value.values()
+    )
+
+
+_RULES = {  # key of deploy.json -> does it fit, and what would; older exports lack some
+    "task": (lambda value, _: value in (None, *TASKS.values()), f"one of {list(TASKS.values())}"),
+    "problem": (lambda value, _: value in (None, *PROBLEMS), f"one of {list(PROBLEMS)}"),
+    "labels": (_are_names, "a list of different names"),
+    "thresholds": (_are_shares, "a number from 0 to 1 for each label of a multi_label model"),
+    "max_length": (
+        lambda value, _: value is None or (type(value) is int and value >= 3),
+        "a whole number of at least 3",
+    ),
+    "pad_token_id": (lambda value, _: type(value) is int and value >= 0, "a whole number"),
+    "files": (_are_records, "bytes and sha256 of each file"),
+}
+
+
+def _record(directory: Path, temporary: Path) -> None:
+    """Write size and hash of each new model file into the deploy.json that goes with them.
+
+    The records of other files in `directory` stay; those that a copied deploy.json brings along are
+    of files elsewhere, and go.
+    """
+    try:
+        before = describe(directory / "any")
+    except InputError:  # it is replaced now
+        before = {}
+    description = describe(temporary / "any") or before
+    if not description:
+        return
+    kept = before.get("files", {})
+    description["files"] = {name: kept[name] for name in kept if (directory / name).is_file()}
+    for file in sorted(temporary.iterdir()):
+        if file.suffix in (PROGRAM, WEIGHTS, ONNX):
+            description["files"][file.name] = {
+                "bytes": file.stat().st_size,
+                "sha256": _sha256(file),
+            }
+    text = json.dumps(description, ensure_ascii=False, indent=1)
+    (temporary / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+
+
+def check_file(file: Path, description: dict) -> None:
+    """Refuse a model file of another size or hash than deploy.json has of it.
+
+    A file that it says nothing of is let pass: older exports have no such record.
+
+    Raises:
+        InputError: the file is cut off or another one.
+    """
+    record = description.get("files", {}).get(file.name)
+    if record is None:
+        return
+    size = file.stat().st_size
+    if size != record["bytes"]:
+        problem = f"has {size:,} bytes"
+        raise InputError(file, problem, f"{record['bytes']:,}, as {DESCRIPTION} says")
+    if _sha256(file) != record["sha256"]:
+        problem = f"has another SHA-256 than {DESCRIPTION} says"
+        raise InputError(file, problem, "the file that was exported with it")
+
+
+def _sha256(file: Path) -> str:
+    digest = hashlib.sha256()
+    with open(file, "rb") as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def copy_companions(prefix: Path, directory: Path) -> None:

@@ -14,7 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from course_lib.data import batchify_fn, convert_example
-from course_lib.deploy.export import DESCRIPTION, PROGRAM, WEIGHTS, describe, find_files
+from course_lib.deploy.export import (
+    DESCRIPTION,
+    PROGRAM,
+    WEIGHTS,
+    check_file,
+    describe,
+    find_files,
+)
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
 
@@ -22,7 +29,7 @@ import numpy as np
 import paddle
 from paddle import inference
 from paddlenlp.transformers import AutoTokenizer
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 QUANTISED = ("quantize_linear", "fake_quantize")  # operators: ours; those of PaddleSlim's export
 VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
@@ -54,6 +61,7 @@ class Predictor:
         quantised: whether the file holds quantised operators.
         int8: whether INT8 kernels are switched on.
         input_names, labels, max_length, threads: as they are.
+        problem, thresholds: of a classifier of sequences, see `classify`.
 
     Raises:
         InputError: files that are missing or damaged.
@@ -72,8 +80,12 @@ class Predictor:
         self.description = describe(self.path)
         self.labels: list[str] | None = self.description.get("labels")
         self.max_length: int | None = self.description.get("max_length")
+        self.problem: str = self.description.get("problem") or "single_label"
+        self.thresholds: list[float] | None = self.description.get("thresholds")
         self.threads = whole("threads", machine.usable_cores() if threads is None else threads, 1)
         program = self.path.with_name(self.path.name + PROGRAM)
+        for ending in (PROGRAM, WEIGHTS):
+            check_file(self.path.with_name(self.path.name + ending), self.description)
         operators, self._types = read_program(program)
         self._rows, self._positions = table_rows(program)
         self.quantised = any(kind.startswith(QUANTISED) for kind in operators)
@@ -184,17 +196,24 @@ class Predictor:
         """Classify texts; those of similar length share a batch.
 
         Returns:
-            Probabilities of shape [texts, num_classes], classes in the order of `labels`.
+            Probabilities of shape [texts, num_classes], classes in the order of `labels`; for a
+            "multi_label" problem each by itself, otherwise with sum 1.
 
         Raises:
-            InputError: not a classifier of sequences, no tokenizer, a text that is empty or none.
+            InputError: not a classifier of sequences, one whose labels are not as many as its
+                outputs, no tokenizer, a text that is empty or none.
         """
         task = self.description.get("task")
-        if task != "sequence classification":
+        if task != "sequence classification" or not self.labels:
             problem = f"is for {task or 'a task that no ' + DESCRIPTION + ' names'}"
+            problem = problem if self.labels else "has no labels"
             raise InputError(self.path, problem, "a sequence classifier; others: run()")
         if isinstance(texts, (str, bytes)):
             raise InputError("texts", f"is one {type(texts).__name__}", "a list of texts")
+        for number, text in enumerate(texts):
+            if not isinstance(text, str) or not text.strip():
+                problem = "is empty" if isinstance(text, str) else f"is {type(text).__name__}"
+                raise InputError(f"texts[{number}]", problem, "a text")
         batch_size = whole("batch_size", batch_size, 1)
         rows = [
             convert_example(
@@ -212,8 +231,38 @@ class Predictor:
             chosen = order[start : start + batch_size]
             arrays = batchify([rows[index] for index in chosen])
             batch = dict(zip(("input_ids", "token_type_ids"), arrays, strict=False))
-            result[chosen] = softmax(self.run(batch)[0], axis=-1)
+            logits = self.run(batch)[0]
+            if logits.shape[1:] != result.shape[1:]:
+                problem = f"names {len(self.labels)} labels of outputs {list(logits.shape[1:])}"
+                raise InputError(self.path.parent / DESCRIPTION, problem, "a label an output")
+            multi = self.problem == "multi_label"
+            result[chosen] = expit(logits) if multi else softmax(logits, axis=-1)
         return result
+
+    def classify(self, texts: Sequence[str], batch_size: int = 32) -> list[dict]:
+        """Label texts.
+
+        Returns:
+            {"labels": [...], "probabilities": {label: probability, ...}} a text. The labels are the
+            most probable one; for a "multi_label" problem all that reach their threshold (0.5 where
+            the export has none), which may be none.
+
+        Raises:
+            InputError: as `predict`.
+        """
+        probabilities = self.predict(texts, batch_size)
+        if self.problem == "multi_label":
+            least = np.array(self.thresholds or [0.5] * len(self.labels), "float32")
+            chosen = probabilities >= least
+        else:
+            chosen = np.arange(len(self.labels)) == probabilities.argmax(axis=1)[:, None]
+        return [
+            {
+                "labels": [name for name, one in zip(self.labels, given, strict=True) if one],
+                "probabilities": dict(zip(self.labels, row.tolist(), strict=True)),
+            }
+            for given, row in zip(chosen, probabilities, strict=True)
+        ]
 
     def kernels(self) -> Counter[tuple[str, str, str]]:
         """What oneDNN runs for one small batch, from its own log.
