@@ -16,6 +16,7 @@ from course_lib.compression.pruning import (
     cut,
     encoder_layers,
     kept,
+    multi_label,
     parse_width,
     shape_of,
 )
@@ -46,6 +47,28 @@ def soft_cross_entropy(
     target = functional.softmax(teacher / temperature)
     losses = -(target * functional.log_softmax(student / temperature)).sum(axis=-1)
     return temperature**2 * _mean(losses, mask)
+
+
+def soft_binary_cross_entropy(
+    student: paddle.Tensor, teacher: paddle.Tensor, temperature: float = 1.0
+) -> paddle.Tensor:
+    """The same for a model of several labels an example, each with a probability of its own.
+
+    A label is a choice between yes and no, and an example's loss is the sum over its labels: the
+    cross entropy of all its choices together, as if each set of labels were one class.
+
+    Args:
+        student, teacher: logits of one shape [batch_size, labels].
+        temperature: as in `soft_cross_entropy`, of sigmoid.
+
+    Returns:
+        The mean over all rows (nats).
+    """
+    target = functional.sigmoid(teacher / temperature)
+    losses = functional.binary_cross_entropy_with_logits(
+        student / temperature, target, reduction="none"
+    )
+    return temperature**2 * losses.sum(axis=-1).mean()
 
 
 def hidden_error(
@@ -133,7 +156,8 @@ def _hidden_states(model: paddle.nn.Layer) -> Iterator[list[paddle.Tensor]]:
 class DistillTrainer(CourseTrainer):
     """A Trainer whose loss is the distance from a teacher's logits and hidden states.
 
-    The loss of a step is the mean over all widths of `soft_cross_entropy` of the logits +
+    The loss of a step is the mean over all widths of `soft_cross_entropy` of the logits
+    (`soft_binary_cross_entropy` where the model's problem_type is "multi_label_classification") +
     `hidden_weight` x `hidden_error`; labels are not looked at. Everything else is CourseTrainer's:
     two runs on the same machine end with the same bits.
 
@@ -185,9 +209,7 @@ class DistillTrainer(CourseTrainer):
                 outputs = model(**inputs)
             logits = _tuple(outputs)
             parts = [
-                # a row a token: padding is no example; elsewhere a row is an example
-                soft_cross_entropy(one, other, self.temperature, mask if one.ndim == 3 else None)
-                for one, other in zip(logits, targets, strict=True)
+                self._distance(one, other, mask) for one, other in zip(logits, targets, strict=True)
             ]
             loss = sum(parts) / len(parts)
             if self.hidden_weight:
@@ -195,6 +217,13 @@ class DistillTrainer(CourseTrainer):
             losses.append(loss)
         loss = sum(losses) / len(losses)
         return (loss, (loss, outputs)) if return_outputs else loss
+
+    def _distance(self, student: paddle.Tensor, teacher: paddle.Tensor, mask) -> paddle.Tensor:
+        if multi_label(self.model):
+            return soft_binary_cross_entropy(student, teacher, self.temperature)
+        # a row a token: padding is no example; elsewhere a row is an example
+        mask = mask if student.ndim == 3 else None
+        return soft_cross_entropy(student, teacher, self.temperature, mask)
 
 
 def _tuple(outputs) -> tuple[paddle.Tensor, ...]:

@@ -186,9 +186,20 @@ def split_labels(batch: Mapping, label_names: Sequence[str] | None = None) -> tu
     return inputs, labels[0] if len(labels) == 1 else labels
 
 
+def multi_label(model: paddle.nn.Layer) -> bool:
+    """Whether a classifier gives an example any number of labels, by its configuration."""
+    kind = getattr(getattr(model, "config", None), "problem_type", None)
+    return kind == "multi_label_classification"
+
+
 def cross_entropy(logits, labels) -> paddle.Tensor:
-    """The mean loss of logits and labels, of a pair of each (start and end) the mean of both."""
+    """The mean loss of logits and labels, of a pair of each (start and end) the mean of both.
+
+    Labels that are floats [batch_size, labels], zeros and ones, are choices of their own.
+    """
     if not isinstance(logits, (tuple, list)):
+        if labels.dtype == logits.dtype:
+            return paddle.nn.functional.binary_cross_entropy_with_logits(logits, labels)
         return paddle.nn.functional.cross_entropy(logits, labels)
     losses = [
         paddle.nn.functional.cross_entropy(one, label)

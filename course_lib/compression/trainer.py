@@ -20,6 +20,7 @@ from course_lib.compression.pruning import (
     encoder_layers,
     importance,
     kept,
+    multi_label,
     parse_width,
     reorder,
     shape_of,
@@ -102,8 +103,9 @@ class CompressTrainer(CourseTrainer):
 
         Args:
             custom_evaluate: (trainer, model, data_loader) -> one number, higher is better. By
-                default accuracy of sequence classification, F1 of entities of token
-                classification, and exact match of question answering.
+                default accuracy of sequence classification (micro F1 at 0.5 with several labels a
+                text), F1 of entities of token classification, and exact match of question
+                answering.
             custom_dynabert_evaluate: the older form, (model, data_loader) -> number; it may pass
                 `attention_mask=[None, None]`.
             custom_dynabert_calc_loss: (criterion, model, batch, head_mask) -> the mean loss, for
@@ -350,6 +352,8 @@ class CompressTrainer(CourseTrainer):
 
     def _built_in(self) -> Callable | None:
         name = type(self.model).__name__
+        if multi_label(self.model):
+            return label_f1
         return next((one for part, one in _EVALUATORS.items() if part in name), None)
 
     # ---- checks
@@ -518,6 +522,16 @@ def accuracy(trainer: CompressTrainer, model: paddle.nn.Layer, loader) -> float:
         labels = batch["labels"].reshape([-1])
         right, count = right + int((predicted == labels).sum()), count + len(labels)
     return right / count
+
+
+def label_f1(trainer: CompressTrainer, model: paddle.nn.Layer, loader) -> float:
+    """Micro F1 of all labels whose probability is at least 1/2."""
+    right, both = 0, 0
+    for batch in loader:
+        predicted, labels = model(**_inputs(trainer, batch)) >= 0, batch["labels"] > 0.5
+        right += int((predicted & labels).sum())
+        both += int(predicted.sum()) + int(labels.sum())
+    return 2 * right / max(1, both)
 
 
 def entity_f1(trainer: CompressTrainer, model: paddle.nn.Layer, loader) -> float:
