@@ -57,9 +57,9 @@ def tune(
         between = (values + following) / 2
         cuts = values > following  # equal probabilities cannot be told apart
         # exactly 0.5 is a candidate too, where it lies in the same gap
-        between = np.where((following < DEFAULT) & (DEFAULT <= values), DEFAULT, between)
-        best = np.flatnonzero(cuts & (f1 >= f1[cuts].max() - 1e-12))
-        if len(best):
+        between = np.where((following < DEFAULT) & (values >= DEFAULT), DEFAULT, between)
+        if cuts.any():  # else all are 0
+            best = np.flatnonzero(cuts & (f1 >= f1[cuts].max() - 1e-12))
             chosen = between[best[np.abs(between[best] - DEFAULT).argmin()]]
             thresholds[label] = float(min(max(chosen, SMALLEST), 1 - SMALLEST))
     return thresholds
