@@ -1,7 +1,8 @@
 """How much faster, smaller and worse compressed models are; one JSON line.
 
-    python benchmarks/compression.py                       everything: about an hour on two cores
+    python benchmarks/compression.py                       everything: hours on two cores
     python benchmarks/compression.py --skip accuracy       speed and size alone: minutes
+    python benchmarks/compression.py --work outputs/bench  go on where the last run was stopped
 
 Speed: a review classifier on the shipped backbone (4 layers of 384), and one of random weights with
 6 layers of 384, in Paddle Inference on the CPU. A batch is 32 rows of 128 tokens, without padding;
@@ -38,7 +39,7 @@ from course_lib.compression import (
 from course_lib.data import convert_example, load_reviews
 from course_lib.deploy import Predictor, export_model
 from course_lib.models import freeze_layers, load_backbone, suggested_learning_rate
-from course_lib.runtime import seed_everything, select_device
+from course_lib.runtime import atomic_file, seed_everything, select_device
 from course_lib.training import CourseTrainer, paired_bootstrap
 
 import numpy as np
@@ -66,16 +67,15 @@ def main() -> None:
     add("--learning_rate", type=float, default=1e-4, help="of DynaBERT and QAT; %(default)s")
     add("--algo", default="hist", help="of static quantisation; %(default)s")
     add("--seeds", type=int, nargs="+", default=[42, 43, 44], help="%(default)s")
-    add("--jobs", type=int, default=1, help="seeds at the same time; %(default)s")
-    add("--worker", help=argparse.SUPPRESS)
+    add("--jobs", type=int, default=1, help="models trained at the same time; %(default)s")
+    add("--work", help="a directory that keeps trained models for the next run")
+    add("--worker", nargs=2, metavar=("SEED", "STEP"), help=argparse.SUPPRESS)
     add("--skip", choices=("speed", "accuracy"), help="leave one part out")
     args = parser.parse_args()
     logger.set_level("ERROR")
     select_device("cpu")
     if args.worker:
-        with tempfile.TemporaryDirectory(prefix="compression-") as work:
-            right = one_seed(args, int(args.worker), Path(work))
-        print(json.dumps({name: values.tolist() for name, values in right.items()}))
+        one_step(args, int(args.worker[0]), args.worker[1])
         return
     result = {
         "task": "compressed review classifiers in Paddle Inference: speed, size, accuracy",
@@ -85,7 +85,7 @@ def main() -> None:
         if args.skip != "speed":
             result["speed"] = speed(args, Path(work))
         if args.skip != "accuracy":
-            result["accuracy"] = accuracy(args)
+            result["accuracy"] = accuracy(args, Path(args.work or work))
     print(json.dumps(result))
 
 
@@ -185,23 +185,18 @@ def megabytes(path: Path) -> float:
 
 # ---- accuracy
 
+STEPS = ("fine-tuning", "dynabert+ptq+embeddings", "qat")
 
-def accuracy(args: argparse.Namespace) -> dict:
-    cores = sorted(os.sched_getaffinity(0))
-    threads = str(max(1, len(cores) // args.jobs))
 
-    def run(seed: int) -> dict[str, list[float]]:
-        """One seed in a process of its own, so that none depends on what ran before."""
-        command = [sys.executable, __file__, *sys.argv[1:], "--worker", str(seed)]
-        env = {**os.environ, "OMP_NUM_THREADS": threads}
-        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
-        right = json.loads(done.stdout.strip().splitlines()[-1])
-        shares = {name: round(float(np.mean(v)), 4) for name, v in right.items()}
-        report(f"seed {seed}: {json.dumps(shares)}")
-        return right
-
+def accuracy(args: argparse.Namespace, work: Path) -> dict:
+    runs = []  # a seed's {model: right or wrong, a test review}
     with ThreadPoolExecutor(args.jobs) as pool:
-        runs = list(pool.map(run, args.seeds))
+        for step in STEPS[:1], STEPS[1:]:
+            wanted = [(seed, name) for seed in args.seeds for name in step]
+            list(pool.map(lambda task: in_a_process(args, work, *task), wanted))
+    for seed in args.seeds:
+        files = [work / str(seed) / step / "right.json" for step in STEPS]
+        runs.append({k: v for file in files for k, v in json.loads(file.read_text()).items()})
     right = {name: np.array([one[name] for one in runs]) for name in runs[0]}  # [seeds, reviews]
     lost = {}
     for name in right:
@@ -219,74 +214,56 @@ def accuracy(args: argparse.Namespace) -> dict:
     }
 
 
-def one_seed(args: argparse.Namespace, seed: int, work: Path) -> dict[str, np.ndarray]:
-    """For each model and test review 1.0 where the model is right."""
+def in_a_process(args: argparse.Namespace, work: Path, seed: int, step: str) -> None:
+    """One step of one seed, so that none depends on what ran before; not done twice."""
+    if (work / str(seed) / step / "right.json").is_file():
+        return
+    started = time.perf_counter()
+    threads = max(1, len(os.sched_getaffinity(0)) // args.jobs)
+    command = [sys.executable, __file__, *sys.argv[1:]]
+    command += ["--work", str(work), "--worker", str(seed), step]
+    subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": str(threads)}, check=True)
+    report(f"seed {seed}: {step} in {time.perf_counter() - started:.0f} s")
+
+
+def one_step(args: argparse.Namespace, seed: int, step: str) -> None:
+    """Train a model, and write for each test review 1.0 where it is right.
+
+    Steps other than "fine-tuning" begin with the model that it has left.
+    """
+    work = Path(args.work, str(seed), step)
     splits = {"train": load_reviews("train", max_examples=args.examples)}
     splits["dev"] = load_reviews("dev", max_examples=args.dev_examples)
     splits["test"] = load_reviews("test", max_examples=args.test_examples)
-    started = time.perf_counter()
-    model, tokenizer, rows = fine_tuned(args, splits, seed, work)
-    report(f"seed {seed}: fine-tuned in {time.perf_counter() - started:.0f} s")
-    collator = DataCollatorWithPadding(tokenizer)
-    right = {}
-    for strategy in ("dynabert+ptq+embeddings", "qat"):
-        started = time.perf_counter()
-        directory = work / strategy
-        compression = CompressionArguments(
-            output_dir=str(directory),
-            strategy=strategy,
-            width_mult_list=[str(WIDTH)],
-            algo_list=[args.algo],
-            batch_size_list=[16],
-            batch_num_list=[4],
-            num_train_epochs=args.compress_epochs,
-            learning_rate=args.learning_rate,
-            warmup_ratio=0.1,
-            per_device_train_batch_size=16,
-            per_device_eval_batch_size=64,
-            save_steps=100,
-            seed=seed,
-            **quiet(),
-        )
-        trainer = CompressTrainer(
-            model=model,
-            args=compression,
-            data_collator=collator,
-            train_dataset=rows["train"],
-            eval_dataset=rows["dev"],
-            tokenizer=tokenizer,
-            group_by_length=True,
-        )
-        trainer.compress()
-        report(f"seed {seed}: {strategy} in {time.perf_counter() - started:.0f} s")
-    options = {"algo": args.algo, "batch_size": 16, "batch_nums": 4, "seed": seed}
-    whole, cut = work / "dynabert+ptq+embeddings", f"width_mult_{WIDTH}"
-    int8 = f"{args.algo}16_4"
-    paths = {
-        "fp32": whole / "model",
-        "ptq": quantize_static(whole, work / "ptq", list(rows["train"]), **options),
-        "dynabert": whole / cut / "model",
-        "dynabert+ptq": whole / cut / int8 / "int8",
-        "dynabert+ptq+embeddings": whole / cut / int8 / "quant_emb",
-        "qat": work / "qat" / "int8",
-    }
-    for name, path in paths.items():
-        right[name] = correct(path, rows["test"], collator)
-    return right
-
-
-def quiet() -> dict:
-    return {"disable_tqdm": True, "report_to": [], "device": "cpu", "logging_steps": 1000}
-
-
-def fine_tuned(args: argparse.Namespace, splits: dict, seed: int, work: Path):
-    """The backbone, fine-tuned as data/backbone/README.md says, and the features of each split."""
     seed_everything(seed)
-    model, tokenizer = load_backbone(label_list=splits["train"].label_list)
-    freeze_layers(model, 2)
+    source = None if step == "fine-tuning" else str(work.with_name("fine-tuning") / "model")
+    model, tokenizer = load_backbone(source, label_list=splits["train"].label_list)
     rows = {name: features(split, tokenizer) for name, split in splits.items()}
+    static = {"algo": args.algo, "batch_size": 16, "batch_nums": 4, "seed": seed}
+    if step == "fine-tuning":
+        fine_tune(args, model, tokenizer, rows, seed, work)
+        fp32 = export_model(model, work, tokenizer)
+        paths = {"fp32": fp32, "ptq": quantize_static(fp32, work / "ptq", rows["train"], **static)}
+    else:
+        compress(args, model, tokenizer, rows, seed, step, work)
+        cut, int8 = work / f"width_mult_{WIDTH}", f"{args.algo}16_4"
+        paths = {"qat": work / "int8"}
+        if step != "qat":
+            paths = {"dynabert": cut / "model", "dynabert+ptq": cut / int8 / "int8"}
+            paths["dynabert+ptq+embeddings"] = cut / int8 / "quant_emb"
+    collator = DataCollatorWithPadding(tokenizer)
+    right = {name: correct(path, rows["test"], collator).tolist() for name, path in paths.items()}
+    shares = {name: round(float(np.mean(values)), 4) for name, values in right.items()}
+    report(f"seed {seed}: test accuracy {json.dumps(shares)}")
+    with atomic_file(work / "right.json") as file:
+        json.dump(right, file)
+
+
+def fine_tune(args: argparse.Namespace, model, tokenizer, rows: dict, seed: int, work: Path):
+    """As data/backbone/README.md says; the model goes into `work`/model."""
+    freeze_layers(model, 2)
     training = TrainingArguments(
-        output_dir=str(work / f"{seed}-fine-tuning"),
+        output_dir=str(work / "training"),
         num_train_epochs=args.epochs,
         learning_rate=suggested_learning_rate(model),
         per_device_train_batch_size=16,
@@ -306,7 +283,42 @@ def fine_tuned(args: argparse.Namespace, splits: dict, seed: int, work: Path):
     ).train()
     for parameter in model.parameters():
         parameter.stop_gradient = False
-    return model, tokenizer, rows
+    model.save_pretrained(str(work / "model"))
+    tokenizer.save_pretrained(str(work / "model"))
+
+
+def compress(
+    args: argparse.Namespace, model, tokenizer, rows: dict, seed: int, strategy: str, work: Path
+) -> None:
+    compression = CompressionArguments(
+        output_dir=str(work),
+        strategy=strategy,
+        width_mult_list=[str(WIDTH)],
+        algo_list=[args.algo],
+        batch_size_list=[16],
+        batch_num_list=[4],
+        num_train_epochs=args.compress_epochs,
+        learning_rate=args.learning_rate,
+        warmup_ratio=0.1,
+        per_device_train_batch_size=16,
+        per_device_eval_batch_size=64,
+        save_steps=100,
+        seed=seed,
+        **quiet(),
+    )
+    CompressTrainer(
+        model=model,
+        args=compression,
+        data_collator=DataCollatorWithPadding(tokenizer),
+        train_dataset=rows["train"],
+        eval_dataset=rows["dev"],
+        tokenizer=tokenizer,
+        group_by_length=True,
+    ).compress()
+
+
+def quiet() -> dict:
+    return {"disable_tqdm": True, "report_to": [], "device": "cpu", "logging_steps": 1000}
 
 
 def correct(path: Path, rows: MapDataset, collator) -> np.ndarray:
