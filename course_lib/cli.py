@@ -12,12 +12,11 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime import InputError, atomic_file, check_writable
 
 try:
     import fcntl
@@ -312,7 +311,7 @@ def run_predict(args: argparse.Namespace) -> None:
             print("type one text a line, then end with Ctrl-D", file=sys.stderr)
     if args.output_file != "-":
         output_file = Path(args.output_file)
-        check_writable(output_file)
+        check_writable(output_file.parent)
         if output_file.exists() and output_file.resolve() == Path(args.input_file).resolve():
             raise InputError(output_file, "is the input file", "another file for the results")
     texts = read_texts(
@@ -421,7 +420,7 @@ def check_output_dir(output_dir: Path, command: str, go_on: bool) -> None:
         raise InputError(output_dir, what, f"a new directory{also}")
     if command == "train" and go_on and owner != command:
         raise InputError(output_dir, "holds no training", "the --output_dir of an earlier train")
-    check_writable(output_dir / MARKER)
+    check_writable(output_dir)
 
 
 @contextlib.contextmanager
@@ -436,16 +435,6 @@ def claim(output_dir: Path, command: str) -> Iterator[None]:
         except OSError:
             raise InputError(output_dir, "is in use by another run", "another directory") from None
         yield
-
-
-def check_writable(path: Path) -> None:
-    """Refuse a file that could not be written, before the work whose result it is to hold."""
-    existing = next(place for place in path.absolute().parents if place.exists())
-    try:
-        tempfile.TemporaryFile(dir=existing).close()
-    except OSError as error:
-        problem = f"cannot be written ({error.strerror})"
-        raise InputError(path, problem, "a writable place") from None
 
 
 def split_columns(columns: str | None) -> list[str] | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import course_lib  # noqa: F401
 from course_lib.compression import CompressTrainer, load_pruned
-from course_lib.deploy import Predictor
+from course_lib.deploy import Predictor, export_model
+from course_lib.models import save_model
 from course_lib.runtime import InputError
 
 import compression_tasks as tasks
@@ -226,6 +227,60 @@ def test_what_cannot_work_is_said_before_anything_is_done(changes, message, tmp_
     with pytest.raises(InputError, match=message):
         trainer.compress()
     assert sorted(tmp_path.iterdir()) == before
+
+
+def changed(column, value, row=7):
+    """The features of the task, with one column of one row changed."""
+    _, tokenizer = tasks.trained()
+    rows = [dict(feature) for feature in tasks.features(tokenizer)]
+    rows[row][column] = value
+    return MapDataset(rows)
+
+
+@pytest.mark.parametrize("name", ["train_dataset", "eval_dataset"])
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("labels", None, "row 7 has labels None; expected numbers"),
+        ("labels", "good", "row 7 has labels 'good'"),
+        ("labels", 2, "row 7 has labels 2 for 2 classes"),
+        ("input_ids", None, "row 7 has input_ids None"),
+        ("token_type_ids", ["x"], r"row 7 has token_type_ids \['x'\]"),
+    ],
+)
+def test_every_row_is_looked_at_before_anything_is_done(name, column, value, message, tmp_path):
+    for strategy in ("ptq", "qat"):
+        trainer = tasks.compressor(tmp_path, strategy, **{name: changed(column, value)})
+        with pytest.raises(InputError, match=f"{name}: {message}"):
+            trainer.compress()
+    assert not list(tmp_path.iterdir())
+
+
+def test_labels_that_nobody_reads_may_be_absent(tmp_path):
+    _, tokenizer = tasks.trained()
+    names = ("input_ids", "token_type_ids")
+    bare = MapDataset([{name: row[name] for name in names} for row in tasks.features(tokenizer)])
+    with pytest.raises(InputError, match="eval_dataset: row 0 has no column 'labels'"):
+        tasks.compressor(tmp_path, "ptq", eval_dataset=bare).compress()
+    with pytest.raises(InputError, match="train_dataset: row 0 has no column 'labels'"):
+        tasks.compressor(tmp_path, train_dataset=bare).compress()
+    trainer = tasks.compressor(tmp_path, "ptq", eval_dataset=bare, train_dataset=bare)
+    assert len(trainer.compress(lambda trainer, model, loader: 1.0)) == 2
+
+
+def test_a_model_s_own_directory_is_not_written_into(tmp_path):
+    model, tokenizer = tasks.trained()
+    save_model(model, tokenizer, tmp_path / "model")
+    export_model(model, tmp_path / "model", tokenizer)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    for strategy in ("dynabert", "ptq", "qat"):
+        with pytest.raises(InputError, match="it is a model's directory"):
+            tasks.compressor(tmp_path / "model", strategy).compress()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
+    (tmp_path / "file").touch()
+    for place, message in (("file", "is a file"), ("file/out", "cannot be written")):
+        with pytest.raises(InputError, match=message):
+            tasks.compressor(tmp_path / place, "ptq").compress()
 
 
 def test_models_that_cannot_be_compressed_are_refused(tmp_path):

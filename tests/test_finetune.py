@@ -57,5 +57,11 @@ def test_a_file_of_arguments_trains_and_a_resume_ends_alike(experiment, tmp_path
 def test_what_is_wrong_is_said_before_anything_is_read(experiment, tmp_path):
     with pytest.raises(InputError, match=r"none\.json: does not exist"):
         main([str(tmp_path / "none.json")])
+    tiny = experiment.parent / "tiny"
+    before = {path.name: path.read_bytes() for path in tiny.iterdir()}
+    for output in (tiny, f"{tiny}/../tiny", tiny.parent):  # also where it would delete it
+        with pytest.raises(InputError, match="holds the model that is trained"):
+            main([str(experiment), "--output_dir", str(output), "--overwrite_output_dir"])
+    assert {path.name: path.read_bytes() for path in tiny.iterdir()} == before
     with pytest.raises(ValueError, match="--max_len"):
         main([str(experiment), "--max_len", "3"])

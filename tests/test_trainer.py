@@ -30,6 +30,7 @@ import training_runs as runs
 from paddlenlp.data import DataCollatorForTokenClassification
 from paddlenlp.trainer import EarlyStoppingCallback, Trainer
 from paddlenlp.trainer.trainer_callback import TrainerState
+from paddlenlp.trainer.trainer_utils import IntervalStrategy
 from paddlenlp.transformers import ErnieForQuestionAnswering, ErnieForTokenClassification
 from tiny_trainer import BATCH, ROWS, STEPS, build, losses
 
@@ -340,6 +341,12 @@ def rows(tmp_path_factory):
         ({"labels": np.int64(-1)}, "row 7 has labels -1 for 2 classes"),
         ({"labels": None}, "row 7 has no column 'labels'; expected the columns input_ids, labels"),
         ({"input_ids": None}, "row 7 has no column 'input_ids'"),
+        ({"labels": "good"}, "row 7 has labels 'good'; expected numbers"),
+        ({"labels": [None]}, "row 7 has labels [None]; expected numbers"),
+        ({"labels": float("nan")}, "row 7 has labels nan; expected numbers"),
+        ({"labels": [1]}, "row 7 has labels [1]; expected the form of row 0: "),
+        ({"labels": 1.0}, "row 7 has labels 1.0; expected the form of row 0: "),
+        ({"input_ids": [1, None]}, "row 7 has input_ids [1, None]; expected numbers"),
     ],
 )
 def test_rows_that_do_not_fit(rows, tmp_path, change, message):
@@ -354,13 +361,37 @@ def test_rows_that_do_not_fit(rows, tmp_path, change, message):
     build(tmp_path, features=ignored)._check_data()
 
 
+def test_a_column_that_holds_none(rows, tmp_path):
+    """Paddle's loader would wait for ever for the batch with that row."""
+    none = [dict(row) for row in rows]
+    none[7]["labels"] = None
+    with pytest.raises(InputError, match=r"train_dataset: row 7 has labels None; expected numbers"):
+        build(tmp_path, features=none).train()
+    with pytest.raises(InputError, match=r"eval_dataset: row 7 has labels None"):
+        build(tmp_path, features=rows, eval_dataset=none).train()
+    bare = [{"input_ids": row["input_ids"]} for row in rows]
+    build(tmp_path, features=rows, eval_dataset=bare)._check_data()  # train() does not evaluate
+    for several in (none, {"other": none}):
+        with pytest.raises(InputError, match=r": row 7 has labels None"):
+            trainer = build(tmp_path, features=rows, eval_dataset=several)
+            trainer.args.evaluation_strategy = IntervalStrategy.STEPS
+            trainer.train()
+    with pytest.raises(InputError, match="eval_dataset: is empty"):
+        build(tmp_path, features=rows, eval_dataset=[]).train()
+    with pytest.raises(InputError, match="train_dataset: row 2 is a tuple"):
+        build(tmp_path, features=[*rows[:2], (1, 2)]).train()
+    none[7]["input_ids"] = None
+    with pytest.raises(InputError, match="row 7 has input_ids None"):
+        build(tmp_path, features=none, group_by_length=True)
+
+
 def test_other_misfits_of_the_data(rows, tmp_path):
     unknown = [row | {"weight": 1.0} for row in rows]
     with pytest.raises(InputError, match="a column 'weight', which the model does not take"):
         build(tmp_path, features=unknown).train()
     with pytest.raises(InputError, match="train_dataset: is empty"):
         build(tmp_path, features=[]).train()
-    with pytest.raises(InputError, match="row 3 has no column 'input_ids', and group_by_length"):
+    with pytest.raises(InputError, match="row 3 has no column 'input_ids'"):
         build(tmp_path, features=changed(rows, 3, input_ids=None), group_by_length=True)
 
 
@@ -397,6 +428,18 @@ def test_labels_of_tokens_and_of_answers(rows, tmp_path):
     with pytest.raises(InputError, match="row 5 has labels 2 for 2 classes"):
         build(tmp_path, features=tagged, **options).train()
 
+    del tagged[5]["labels"][1]
+    tokens = len(tagged[5]["input_ids"])
+    with pytest.raises(InputError, match=f"row 5 has {tokens - 1} labels for {tokens} tokens"):
+        build(tmp_path, features=tagged, **options).train()
+
+    several = [row | {"labels": [0.0, 1.0]} for row in bare]
+    options = {"criterion": paddle.nn.BCEWithLogitsLoss()}
+    build(tmp_path, features=several, **options)._check_data()
+    several[4]["labels"] = [1.0]
+    with pytest.raises(InputError, match="row 4 has 1 labels for 2 classes"):
+        build(tmp_path, features=several, **options).train()
+
     asked = [row | {"start_positions": 1, "end_positions": 2} for row in bare]
     options = {"model": ErnieForQuestionAnswering(model.config), "criterion": answer_loss}
     trainer = build(tmp_path, features=asked, **options)
@@ -419,6 +462,10 @@ def test_output_directories_with_something_in_them(unbroken, rows, tmp_path):
     for name in ("vocab.txt", "runs", "all_results.json", ".ipynb_checkpoints"):
         (tmp_path / name).mkdir()
     build(tmp_path, features=rows)._check_output_dir(None)
+    for place in ("vocab.json", "vocab.json/out", "/proc/out"):
+        (tmp_path / "vocab.json").touch()
+        with pytest.raises(InputError, match=r"is a file|cannot be written"):
+            build(tmp_path / place, features=rows).train()
     (tmp_path / "thesis.docx").touch()
     with pytest.raises(InputError, match="holds what no Trainer wrote: thesis"):
         build(tmp_path, features=rows).train()

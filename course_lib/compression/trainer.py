@@ -27,12 +27,18 @@ from course_lib.compression.pruning import (
 )
 from course_lib.compression.quantization import check_options, quantize_embeddings, search
 from course_lib.deploy import Predictor, export_model
-from course_lib.models.backbone import _quiet
+from course_lib.models.backbone import WEIGHT_FILES, _quiet
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 from course_lib.training import decode_answers, exact_match
 from course_lib.training.prediction import inference_mode
-from course_lib.training.trainer import CourseTrainer, _ExactSteps
+from course_lib.training.trainer import (
+    IGNORED,
+    CourseTrainer,
+    _ExactSteps,
+    check_labels,
+    check_rows,
+)
 
 import numpy as np
 import paddle
@@ -377,6 +383,10 @@ class CompressTrainer(CourseTrainer):
         parts = frozenset(str(args.strategy).split("+"))
         if parts not in [frozenset(strategy.split("+")) for strategy in STRATEGIES]:
             raise InputError("strategy", f"is {args.strategy!r}", f"one of {', '.join(STRATEGIES)}")
+        for file in WEIGHT_FILES:  # compress() writes none there, but a vocabulary and a program
+            if Path(args.output_dir, file).exists():
+                problem = f"holds {file}: it is a model's directory, whose files would be replaced"
+                raise InputError(args.output_dir, problem, "an output_dir of its own")
         if paddle.distributed.get_world_size() > 1:
             problem = f"runs in {paddle.distributed.get_world_size()} processes"
             raise InputError("compress()", problem, "one: what it writes and compares is one model")
@@ -405,12 +415,15 @@ class CompressTrainer(CourseTrainer):
             raise InputError("input_infer_model_path", problem, "a path without its ending")
         if static is None:
             self._check_model(parts)
-        self._check_rows("eval_dataset", self.eval_dataset)
-        if self.train_dataset is not None or "ptq" not in parts or "dynabert" in parts:
-            self._check_rows("train_dataset", self.train_dataset, 2 if parts != {"ptq"} else 1)
         if self._evaluate is None and self._built_in() is None:
             problem = f"there is no metric for {type(self.model).__name__}"
             raise InputError("custom_evaluate", problem, "a function (trainer, model, loader)")
+        by_text = self.eval_examples is not None  # then positions are not looked at
+        self._check_rows("eval_dataset", self.eval_dataset, not (self._evaluate or by_text))
+        trains = bool(parts & {"dynabert", "qat"})
+        if self.train_dataset is not None or trains:
+            labelled = "qat" in parts or ("dynabert" in parts and self._calc_loss is None)
+            self._check_rows("train_dataset", self.train_dataset, labelled, 2 if trains else 1)
         if not args.onnx_format:
             problem = "is off: Paddle Inference finds no INT8 kernels for the older format"
             raise InputError("onnx_format", problem, "True")
@@ -434,7 +447,7 @@ class CompressTrainer(CourseTrainer):
         elif isinstance(model, PretrainedModel) and isinstance(model, model.base_model_class):
             raise InputError(type(model).__name__, "has no head", "a fine-tuned model")
 
-    def _check_rows(self, name: str, dataset, least: int = 1) -> None:
+    def _check_rows(self, name: str, dataset, labelled: bool, least: int = 1) -> None:
         if dataset is None:
             raise InputError(name, "is None", "features of the task")
         if isinstance(dataset, TensorDataset):
@@ -447,6 +460,16 @@ class CompressTrainer(CourseTrainer):
         row = dataset[0]
         if not isinstance(row, Mapping) or "input_ids" not in row:
             raise InputError(name, "its rows have no 'input_ids'", "features of a tokenizer")
+        known = {*inspect.signature(self.model.forward).parameters, *self.label_names}
+        columns = dict.fromkeys(["input_ids", *(column for column in row if column in known)])
+        if labelled:
+            columns |= dict.fromkeys(self.label_names)
+        read = check_rows(name, dataset, list(columns), self.label_names)
+        classes = getattr(getattr(self.model, "config", None), "num_labels", 1)
+        kind, logits = type(self.model).__name__, None
+        if "SequenceClassification" in kind or "TokenClassification" in kind:
+            logits = [None, classes] if "Sequence" in kind else [None, None, classes]
+        check_labels(name, *read, logits, getattr(self.criterion, "ignore_index", IGNORED))
 
 
 def _columns(trainer: CompressTrainer, dataset) -> list[dict]:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -103,6 +104,21 @@ def atomic_directory(path: str | os.PathLike) -> Iterator[Path]:
             shutil.rmtree(previous, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_writable(directory: str | os.PathLike) -> None:
+    """Refuse, before the work whose results it is to hold, a directory that cannot be written.
+
+    Raises:
+        InputError: it is a file or below one, or it or the nearest place above it is not writable.
+    """
+    path = Path(directory).absolute()
+    existing = next(place for place in (path, *path.parents) if place.exists())
+    if not existing.is_dir():
+        problem = "is a file" if existing == path else f"cannot be written ({existing} is a file)"
+        raise InputError(directory, problem, "the name of a directory to write")
+    with _in_words(directory):
+        tempfile.TemporaryFile(dir=existing).close()
 
 
 def _temporary(target: Path) -> Path:

@@ -70,6 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> dict:
             raise InputError(words[0], "does not exist", "a JSON file of arguments")
         words[:1] = parser.read_json(words[0])
     args, data_args, model_args = parser.parse_args_into_dataclasses(words)
+    source, output = model_args.model_name_or_path, Path(args.output_dir).resolve()
+    if source is not None and output in (Path(source).resolve(), *Path(source).resolve().parents):
+        problem = f"holds the model that is trained, {source}"
+        raise InputError(args.output_dir, problem, "an output_dir of its own")
     if args.world_size == 1:  # a launch has chosen the device of each process
         select_device(args.device if "--device" in words else None)
     seed_everything(args.seed)  # before the model: its new head is random

@@ -13,11 +13,11 @@ import re
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, ResumableBatchSampler
-from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.training.checkpoint import restore_optimizer
 from course_lib.training.loop import seed_step
 
@@ -28,6 +28,8 @@ from paddlenlp.trainer.trainer_callback import PrinterCallback, ProgressCallback
 from paddlenlp.trainer.trainer_utils import has_length
 from tqdm.auto import tqdm
 
+Columns = tuple[dict[str, list[np.ndarray]], list[int]]  # labels by column, lengths of input_ids
+POSITIONS = ("start_positions", "end_positions")
 SEAL = "course.json"  # written last into a checkpoint: what lacks it, or differs, is not whole
 WEIGHTS, OPTIMIZER, SCHEDULER = "model_state.pdparams", "optimizer.pdopt", "scheduler.pdparams"
 IGNORED = -100
@@ -61,16 +63,20 @@ class CourseTrainer(Trainer):
             features need "input_ids".
 
     Raises:
-        InputError: `group_by_length` with features that have no "input_ids".
+        InputError: the output directory cannot be written; `group_by_length` with features that
+            have no "input_ids".
     """
 
     def __init__(self, *args, group_by_length: bool = False, **kwargs) -> None:
+        given = kwargs.get("args", args[2] if len(args) > 2 else None)
+        if given is not None and given.should_save:
+            check_writable(given.output_dir)
         super().__init__(*args, **kwargs)
         self.group_by_length = group_by_length
         # upstream looks for "QusetionAnswering" (389): a real question-answering model would be
         # evaluated without its labels, so without a loss
         if self.args.label_names is None and "QuestionAnswering" in type(self.model).__name__:
-            self.label_names = ["start_positions", "end_positions"]
+            self.label_names = list(POSITIONS)
         self.add_callback(_ExactSteps())
         if any(isinstance(c, NotebookProgressCallback) for c in self.callback_handler.callbacks):
             self.remove_callback(ProgressCallback)
@@ -79,12 +85,7 @@ class CourseTrainer(Trainer):
         if group_by_length and self.train_dataset is not None:
             if not has_length(self.train_dataset):
                 raise InputError("group_by_length", "is on for a stream", "a dataset with a length")
-            self._lengths = []
-            for row, feature in _rows(self.train_dataset):
-                if "input_ids" not in feature:
-                    problem = f"row {row} has no column 'input_ids', and group_by_length is on"
-                    raise InputError("train_dataset", problem, "features of a tokenizer")
-                self._lengths.append(len(feature["input_ids"]))
+            self._lengths = check_rows("train_dataset", self.train_dataset, ["input_ids"])[1]
 
     def train(self, resume_from_checkpoint=None, ignore_keys_for_eval=None):
         """Check everything that can be checked, then train as upstream does.
@@ -238,7 +239,7 @@ class CourseTrainer(Trainer):
         loader = self.get_train_dataloader()
         rows = [loader.dataset[row] for row in range(min(2, len(loader.dataset)))]
         datasets = {"train_dataset": loader.dataset}
-        if self.args.evaluation_strategy.value != "no" and self.eval_dataset is not None:
+        if self.eval_dataset is not None:
             several = isinstance(self.eval_dataset, dict)
             evals = self.eval_dataset if several else {"eval_dataset": self.eval_dataset}
             datasets |= {name: data for name, data in evals.items() if has_length(data)}
@@ -248,12 +249,14 @@ class CourseTrainer(Trainer):
         if "input_ids" in parameters and "inputs_embeds" not in rows[0]:
             columns.append("input_ids")  # paddlenlp's models take it as one that may be None
         columns = list(dict.fromkeys([*columns, *self.label_names]))
+        read = {}
         for where, dataset in datasets.items():
-            for row, feature in _rows(dataset):
-                missing = [name for name in columns if name not in feature]
-                if missing:
-                    problem = f"row {row} has no column {missing[0]!r}"
-                    raise InputError(where, problem, f"the columns {', '.join(columns)}")
+            if len(dataset) == 0:
+                raise InputError(where, "is empty", "at least one example")
+            asked = columns
+            if where != "train_dataset" and self.args.evaluation_strategy.value == "no":
+                asked = [name for name in columns if name in dataset[0]]  # not evaluated by train()
+            read[where] = check_rows(where, dataset, asked, self.label_names)
         batch = dict(loader.collate_fn(rows))
         tensors = any(isinstance(value, paddle.Tensor) for value in batch.values())
         # once this process has computed on several threads, a fork of it cannot
@@ -269,13 +272,19 @@ class CourseTrainer(Trainer):
                 if name not in parameters and name not in self.label_names:
                     problem = f"has a column {name!r}, which the model does not take"
                     raise InputError("train_dataset", problem, "features without it")
-        self._check_loss(batch, datasets)
+        self._check_loss(batch, read)
 
-    def _check_loss(self, batch: Mapping, datasets: dict) -> None:
+    def _check_loss(self, batch: Mapping, read: dict[str, Columns]) -> None:
         mode = self.model.training
         self.model.eval()
         try:
-            self._check_labels(batch, datasets)
+            inputs = {name: value for name, value in batch.items() if name not in self.label_names}
+            with paddle.no_grad(), self.autocast_smart_context_manager():
+                outputs = self.model(**inputs)
+            logits = outputs.shape if isinstance(outputs, paddle.Tensor) else None
+            ignored = getattr(self.criterion, "ignore_index", IGNORED)
+            for where, columns in read.items():
+                check_labels(where, *columns, logits, ignored)
             with self.autocast_smart_context_manager():
                 loss = self.compute_loss(self.model, dict(batch))
         except InputError:
@@ -297,35 +306,6 @@ class CourseTrainer(Trainer):
 
     def _loss_name(self) -> str:
         return "the model's own loss" if self.criterion is None else "criterion"
-
-    def _check_labels(self, batch: Mapping, datasets: dict) -> None:
-        """Compare integer labels with the width of the head, as far as the outputs show it."""
-        inputs = {name: value for name, value in batch.items() if name not in self.label_names}
-        with paddle.no_grad(), self.autocast_smart_context_manager():
-            outputs = self.model(**inputs)
-        spans = self.label_names == ["start_positions", "end_positions"]
-        if not spans and not isinstance(outputs, paddle.Tensor):
-            return
-        ignored = getattr(self.criterion, "ignore_index", IGNORED)
-        for where, dataset in datasets.items():
-            for row, feature in _rows(dataset):
-                for name in self.label_names:
-                    labels = np.asarray(feature[name])
-                    if spans:
-                        classes, what = len(feature["input_ids"]), "tokens in the row"
-                    else:
-                        classes, what = outputs.shape[-1], "classes in the model's head"
-                        given = batch[name]
-                        if classes == 1 or given.ndim not in (outputs.ndim - 1, outputs.ndim):
-                            return
-                        if given.ndim == outputs.ndim and given.shape[-1] != 1:
-                            return  # several labels an example, as zeros and ones
-                    if labels.dtype.kind not in "iu":
-                        continue
-                    wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignored)]
-                    if wrong.size:
-                        problem = f"row {row} has {name} {int(wrong.flat[0])} for {classes} {what}"
-                        raise InputError(where, problem, f"0 to {classes - 1}")
 
     def _check_weights(self, checkpoint: Path) -> None:
         if not (checkpoint / WEIGHTS).is_file():
@@ -527,6 +507,104 @@ def trainer_history(state: TrainerState) -> dict[str, list[float]]:
     accuracies = [e["eval_accuracy"] for e in evaluations.values() if "eval_accuracy" in e]
     history["dev_accuracy"] = accuracies if len(accuracies) == len(evaluations) else []
     return history
+
+
+def check_rows(where: str, dataset, columns: Sequence[str], labels: Sequence[str] = ()) -> Columns:
+    """Read every row once, and refuse what would stop Paddle's loader, or leave it waiting.
+
+    Args:
+        where: the dataset's name, for the message.
+        dataset: of dicts, with a length.
+        columns: those that each row must have, filled with numbers.
+        labels: those of them whose values must be of one form, and are given back.
+
+    Returns:
+        The labels' values, an array a row, by column; and the rows' numbers of "input_ids".
+
+    Raises:
+        InputError: it names the first row that is not right.
+    """
+    found: dict[str, list[np.ndarray]] = {name: [] for name in labels if name in columns}
+    lengths: list[int] = []
+    for row, feature in _rows(dataset):
+        if not isinstance(feature, Mapping):
+            raise InputError(where, f"row {row} is a {type(feature).__name__}", "a dict of columns")
+        for name in columns:
+            if name not in feature:
+                problem = f"row {row} has no column {name!r}"
+                raise InputError(where, problem, f"the columns {', '.join(columns)}")
+            try:
+                value = np.asarray(feature[name])
+                fits = value.dtype.kind in "iub" or bool(np.isfinite(value).all())
+            except (TypeError, ValueError):  # no numbers, or lists of several lengths
+                fits = False
+            if not fits or (name == "input_ids" and value.ndim == 0):
+                problem = f"row {row} has {name} {_short(feature[name])}"
+                raise InputError(where, problem, "numbers")
+            if name == "input_ids":
+                lengths.append(len(value))
+            if name in found:
+                found[name].append(value)
+                first = found[name][0]
+                forms = {(one.ndim, one.dtype.kind == "f") for one in (first, value)}
+                if len(forms) > 1:
+                    problem = f"row {row} has {name} {_short(feature[name])}"
+                    raise InputError(where, problem, f"the form of row 0: {_short(first)}")
+    return found, lengths
+
+
+def check_labels(
+    where: str,
+    labels: Mapping[str, list[np.ndarray]],
+    lengths: Sequence[int],
+    logits: Sequence[int] | None,
+    ignored: int = IGNORED,
+) -> None:
+    """Compare what `check_rows` read with what a model gives out.
+
+    Args:
+        logits: their shape, [batch_size, classes] or [batch_size, seq_len, classes]; None where
+            the output is none that a label can be held against, but for positions of answers.
+
+    Raises:
+        InputError: a class or a position that there is not, or another number of labels than there
+            are tokens or classes in a row; it names the first row.
+    """
+    spans = set(labels) == set(POSITIONS)
+    if not spans and (logits is None or logits[-1] == 1):
+        return
+    for name, values in labels.items():
+        form = np.ndim(values[0])
+        wanted: Sequence[int] | None = None  # how many labels a row has
+        if spans:
+            limits, what = lengths, "tokens in the row"
+        else:
+            limits, what = [logits[-1]] * len(values), "classes in the model's head"
+            if len(logits) == 3 and form == 1:
+                wanted, things = lengths, "tokens"
+            elif len(logits) == 2 and form == 1 and len(values[0]) != 1:  # zeros and ones
+                wanted, things, limits = limits, "classes", None
+            elif form + 1 not in (len(logits) - 1, len(logits)) or form == 2:
+                continue
+        for row, count in enumerate(wanted or ()):
+            if len(values[row]) != count:
+                problem = f"row {row} has {len(values[row])} {name} for {count} {things}"
+                raise InputError(where, problem, "one for each")
+        flat = np.concatenate([value.reshape(-1) for value in values])
+        if limits is None or flat.dtype.kind not in "iu":
+            continue
+        rows = np.repeat(np.arange(len(values)), [value.size for value in values])
+        most = np.asarray(limits)[rows]
+        wrong = np.flatnonzero(((flat < 0) | (flat >= most)) & (flat != ignored))
+        if wrong.size:
+            first = wrong[0]
+            problem = f"row {rows[first]} has {name} {flat[first]} for {most[first]} {what}"
+            raise InputError(where, problem, f"0 to {most[first] - 1}")
+
+
+def _short(value) -> str:
+    text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _rows(dataset) -> Iterator[tuple[int, Mapping]]:
