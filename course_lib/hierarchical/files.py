@@ -101,7 +101,7 @@ def validate(
 ) -> list[Finding]:
     """Every fault of a directory: of each file, and of texts that stand in several.
 
-    test.txt and data.txt may be missing.
+    test.txt and data.txt may be missing. A test file that is the dev file is looked at once.
 
     Args:
         complete: missing ancestors are no fault, as they will be added.
@@ -119,7 +119,7 @@ def validate(
     used: dict[str, set[str]] = {}
     for name in (train_file, dev_file, test_file):
         path = directory / name
-        if name == test_file and not path.exists():
+        if name in used or (name == test_file and not path.exists()):
             continue
         own: dict[str, tuple[int, tuple[str, ...]]] = {}
         used[name] = set()
