@@ -7,6 +7,7 @@ from importlib import import_module
 _HOME = {
     "check_head": "export",
     "export_model": "export",
+    "load_static": "restore",
     "Predictor": "predictor",
 }
 

@@ -1,7 +1,7 @@
 """From a model in Python to files that Paddle Inference runs: a program and its weights.
 
-The program takes batches of any size and length. Beside it lie the tokenizer and `deploy.json`,
-so that one directory is all that a server needs.
+The program takes batches of any size and length. Beside it lie the tokenizer, the configuration and
+`deploy.json`, so that one directory is all that a server needs.
 
 deploy.json also keeps the size and SHA-256 of each file, because Paddle loads weights that are cut
 off, or another model's, without a word.
@@ -9,6 +9,7 @@ off, or another model's, without a word.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import json
@@ -25,6 +26,7 @@ from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 
 import paddle
+from paddlenlp.transformers import PretrainedModel
 
 PROGRAM, WEIGHTS, ONNX, DESCRIPTION = ".pdmodel", ".pdiparams", ".onnx", "deploy.json"
 PROBLEMS = ("single_label", "multi_label")
@@ -101,6 +103,11 @@ def export_model(
         if tokenizer is not None:
             with _quiet():
                 tokenizer.save_pretrained(str(temporary))
+        if isinstance(model, PretrainedModel):  # for load_static, which makes a model again
+            saved = copy.deepcopy(model.config)
+            saved.architectures, saved.dtype = [type(model).__name__], "float32"
+            with _quiet():
+                saved.save_pretrained(str(temporary))
         text = json.dumps(description, ensure_ascii=False, indent=1)
         (temporary / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
     return Path(directory, name)
@@ -188,33 +195,38 @@ def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
         yield temporary
         for ending in (PROGRAM, ONNX):  # they go with the old weights
             Path(directory, name + ending).unlink(missing_ok=True)
-        _record(directory, temporary)
+        record(directory, temporary)
         for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == PROGRAM):
             os.replace(file, directory / file.name)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def find_files(path: str | os.PathLike) -> Path:
-    """The common path of a program and its weights, from it or from their directory.
+def find_files(path: str | os.PathLike, endings: Sequence[str] = (PROGRAM, WEIGHTS)) -> Path:
+    """The common path of a model's files, from it, from one of them or from their directory.
+
+    Args:
+        endings: of the files that are needed; the first one's names are looked for.
 
     Raises:
-        InputError: nothing is there, or several programs and none is called "model".
+        InputError: nothing is there, or several models and none is called "model".
     """
-    path = Path(path)
-    if path.suffix in (PROGRAM, WEIGHTS):
+    path, first = Path(path), endings[0]
+    maker = "deploy.onnx.convert" if first == ONNX else "export_model"
+    if path.suffix in (PROGRAM, WEIGHTS, ONNX):
         path = path.with_suffix("")
-    if path.is_dir() and not path.with_name(path.name + PROGRAM).is_file():
-        found = sorted(file.name[: -len(PROGRAM)] for file in path.glob(f"*{PROGRAM}"))
+    if path.is_dir() and not path.with_name(path.name + first).is_file():
+        found = sorted(file.name[: -len(first)] for file in path.glob(f"*{first}"))
         if "model" in found or len(found) == 1:
             path = path / ("model" if "model" in found else found[0])
         else:
-            problem = f"holds {', '.join(found)}" if found else "holds no program (*.pdmodel)"
-            expected = f"one of them, as {path / found[0]}" if found else "what export_model wrote"
+            kind = f"model (*{first})" if first == ONNX else f"program (*{first})"
+            problem = f"holds {', '.join(found)}" if found else f"holds no {kind}"
+            expected = f"one of them, as {path / found[0]}" if found else f"what {maker} wrote"
             raise InputError(path, problem, expected)
-    for ending in (PROGRAM, WEIGHTS):
+    for ending in endings:
         if not path.with_name(path.name + ending).is_file():
-            raise InputError(path, f"has no {path.name}{ending}", "what export_model wrote")
+            raise InputError(path, f"has no {path.name}{ending}", f"what {maker} wrote")
     return path
 
 
@@ -283,7 +295,7 @@ _RULES = {  # key of deploy.json -> does it fit, and what would; older exports l
 }
 
 
-def _record(directory: Path, temporary: Path) -> None:
+def record(directory: Path, temporary: Path) -> None:
     """Write size and hash of each new model file into the deploy.json that goes with them.
 
     The records of other files in `directory` stay; those that a copied deploy.json brings along are
