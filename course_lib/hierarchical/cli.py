@@ -340,6 +340,7 @@ def run_prune(words: Sequence[str]) -> int:
     import paddle
     from paddlenlp.trainer import PdArgumentParser
 
+    lines = Lines()
     parser = PdArgumentParser(
         (PruneArguments, DataArguments, ModelArguments),
         prog="python -m course_lib.hierarchical prune",
@@ -361,7 +362,7 @@ def run_prune(words: Sequence[str]) -> int:
     args.width_mult_list = model.width_mult.split(",")
     args.disable_tqdm = True
     seed_everything(args.seed)
-    frame = prune(classifier, train_examples, dev_examples, args, callbacks=[Lines()])
+    frame = prune(classifier, train_examples, dev_examples, args, callbacks=[lines])
     frame["path"] = [str(path) for path in frame["path"]]
     for row in json.loads(frame.convert_dtypes().to_json(orient="records", double_precision=4)):
         print_json({name: value for name, value in row.items() if value is not None})

@@ -20,7 +20,13 @@ from course_lib.hierarchical.thresholds import (
     tune,
 )
 from course_lib.models import load_backbone, suggested_learning_rate
-from course_lib.models.backbone import _load_tokenizer, _quiet, _read_config, _weight_shapes
+from course_lib.models.backbone import (
+    WEIGHT_FILES,
+    _load_tokenizer,
+    _quiet,
+    _read_config,
+    _weight_shapes,
+)
 from course_lib.runtime import InputError, seed_everything, select_device
 from course_lib.runtime.errors import whole
 from course_lib.training import CourseTrainer
@@ -91,7 +97,7 @@ class Classifier:
             InputError: it holds no such model, or one that is damaged.
         """
         directory = Path(directory)
-        if not (directory / "config.json").is_file():
+        if not holds_weights(directory):
             if not directory.is_dir() or not any(directory.glob("*.pdmodel")):
                 raise InputError(directory, "holds no model", "what train, prune or export wrote")
             predictor = Predictor(directory)
@@ -189,6 +195,11 @@ class Classifier:
                 name=name,
                 thresholds=self.thresholds,
             )
+
+
+def holds_weights(directory: Path) -> bool:
+    """Whether a directory holds a model in Python's form; a tokenizer leaves a config.json too."""
+    return any((directory / name).is_file() for name in WEIGHT_FILES)
 
 
 def multi_label_features(

@@ -11,9 +11,9 @@ from paddlenlp.trainer import TrainerCallback
 
 
 class Lines(TrainerCallback):
-    """A line each time the Trainer logs, in the place of PaddleNLP's hundreds."""
+    """A line each time the Trainer logs; PaddleNLP's own are kept to warnings from here on."""
 
-    def on_init_end(self, args, state, control, **kwargs):
+    def __init__(self) -> None:
         logging.getLogger("PaddleNLP").setLevel(logging.WARNING)
 
     def on_log(self, args, state, control, logs=None, **kwargs):

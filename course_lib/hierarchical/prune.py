@@ -10,7 +10,7 @@ from pathlib import Path
 from course_lib.compression import CompressTrainer
 from course_lib.deploy import Predictor
 from course_lib.deploy.export import DESCRIPTION
-from course_lib.hierarchical.model import Classifier, brief, multi_label_features
+from course_lib.hierarchical.model import Classifier, brief, holds_weights, multi_label_features
 from course_lib.hierarchical.thresholds import decode, save_thresholds, tune
 from course_lib.runtime import InputError, atomic_file
 
@@ -102,7 +102,7 @@ def prune(
         probabilities = Predictor(path).predict(texts)
         thresholds = tune(probabilities, true, taxonomy)
         _describe(path.parent / DESCRIPTION, [thresholds[label] for label in taxonomy.labels])
-        if (path.parent / "config.json").is_file():
+        if holds_weights(path.parent):
             save_thresholds(path.parent, thresholds)
         rows.append(brief(true, decode(probabilities, taxonomy, thresholds)))
     return frame.assign(**pd.DataFrame(rows))
