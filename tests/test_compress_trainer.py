@@ -214,6 +214,8 @@ def test_training_arguments_are_obeyed(tmp_path):
         ({"strategy": "qat", "moving_rate": 2.0}, "moving_rate: is 2.0"),
         ({"strategy": "qat", "activation_quantize_type": "x"}, "activation_quantize_type: is 'x'"),
         ({"onnx_format": False, "strategy": "ptq"}, "onnx_format: is off"),
+        ({"learning_rate": float("nan")}, "learning_rate: is nan"),
+        ({"max_steps": 0}, "max_steps: is 0"),
         ({"recompute": True}, "recompute: is on"),
         ({"prune_embeddings": True}, "prune_embeddings: is on"),
         ({"input_dtype": "int32"}, "input_dtype: is 'int32'"),

@@ -63,5 +63,41 @@ def test_what_is_wrong_is_said_before_anything_is_read(experiment, tmp_path):
         with pytest.raises(InputError, match="holds the model that is trained"):
             main([str(experiment), "--output_dir", str(output), "--overwrite_output_dir"])
     assert {path.name: path.read_bytes() for path in tiny.iterdir()} == before
-    with pytest.raises(ValueError, match="--max_len"):
-        main([str(experiment), "--max_len", "3"])
+    for words, message in (
+        (["--max_len", "3"], "--max_len"),
+        (["--learning_rate", "nan"], "learning_rate: is nan"),
+        (["--train_examples", "0"], "train_examples: is 0; expected a whole number of at least 1"),
+        (["--dropout", "1"], "dropout: is 1.0"),
+        (["--evaluation_strategy", "steps", "--logging_steps", "0"], "requires either non-zero"),
+        (["--max_seq_length", "65"], "max_seq_length: is 65; expected a whole number from 3 to 64"),
+    ):
+        with pytest.raises(InputError, match=message):
+            main([str(experiment), *words])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "holds a list; expected an object"),
+        ('{"output_dir": null}', "its output_dir is null; expected str, or no output_dir"),
+        ('{"output_dir": ["a", "b"]}', r'its output_dir is \["a", "b"\]'),
+        ('{"train_examples": null}', "its train_examples is null"),
+        ('{"learningrate": 1}', "has a key 'learningrate', which is no argument; .* learning_rate"),
+        ('{"zzz": 1}', "has a key 'zzz', which is no argument; expected an argument of --help"),
+        ('{"learning_rate": "fast"}', 'its learning_rate is "fast"; expected float'),
+        ('{"fp16": "maybe"}', 'its fp16 is "maybe"; expected '),
+        (
+            '{"evaluation_strategy": "never"}',
+            'its evaluation_strategy is "never"; expected no, steps, epoch',
+        ),
+        ('{"report_to": []}', r"its report_to is \[\]"),
+        ('{"seed": {"a": 1}}', 'its seed is {"a": 1}; expected int'),
+    ],
+)
+def test_a_file_of_arguments_that_is_wrong_is_named_with_its_key(text, message, tmp_path):
+    file = tmp_path / "run.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match=rf"run\.json: {message}"):
+        main([str(file), "--output_dir", str(tmp_path / "out")])
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

@@ -162,6 +162,8 @@ def test_no_whole_checkpoint(tmp_path):
         build(tmp_path).train(resume_from_checkpoint=True)
     with pytest.raises(InputError, match="does not exist"):
         build(tmp_path).train(str(tmp_path / "checkpoint-7"))
+    with pytest.raises(InputError, match="resume_from_checkpoint: is 4; expected True"):
+        build(tmp_path).train(4)
 
 
 def test_old_checkpoints_go_and_only_they(tmp_path):
@@ -374,7 +376,7 @@ def test_a_column_that_holds_none(rows, tmp_path):
     for several in (none, {"other": none}):
         with pytest.raises(InputError, match=r": row 7 has labels None"):
             trainer = build(tmp_path, features=rows, eval_dataset=several)
-            trainer.args.evaluation_strategy = IntervalStrategy.STEPS
+            trainer.args.evaluation_strategy = IntervalStrategy.EPOCH
             trainer.train()
     with pytest.raises(InputError, match="eval_dataset: is empty"):
         build(tmp_path, features=rows, eval_dataset=[]).train()
@@ -454,6 +456,35 @@ def test_labels_of_tokens_and_of_answers(rows, tmp_path):
 def answer_loss(outputs, labels):
     cross_entropy = paddle.nn.functional.cross_entropy
     return sum(cross_entropy(logits, at) for logits, at in zip(outputs, labels, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"learning_rate": float("nan")}, "learning_rate: is nan; expected 0 or more"),
+        ({"learning_rate": "1e-4"}, "learning_rate: is '1e-4'"),
+        ({"weight_decay": -0.1}, "weight_decay: is -0.1"),
+        ({"adam_beta1": 1.0}, "adam_beta1: is 1.0"),
+        ({"warmup_ratio": 2}, "warmup_ratio: is 2"),
+        ({"max_steps": 0}, "max_steps: is 0; expected -1, so that num_train_epochs counts"),
+        ({"max_steps": -1, "num_train_epochs": 0}, "num_train_epochs: is 0"),
+        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps: is 0; expected a whole"),
+        ({"per_device_train_batch_size": -8}, "per_device_train_batch_size: is -8"),
+        ({"per_device_eval_batch_size": 0}, "per_device_eval_batch_size: is 0"),
+        ({"save_steps": -1}, "save_steps: is -1"),
+        ({"logging_steps": -1}, "logging_steps: is -1"),
+        ({"evaluation_strategy": "steps", "eval_steps": -2}, "eval_steps: is -2"),
+        ({"warmup_steps": -1}, "warmup_steps: is -1"),
+        ({"seed": -1}, "seed: is -1"),
+    ],
+)
+def test_numbers_that_make_no_sense(rows, tmp_path, arguments, message):
+    trainer = build(tmp_path, features=rows)
+    for name, value in arguments.items():  # as a notebook does, after the Trainer has been made
+        is_strategy = name.endswith("strategy")
+        setattr(trainer.args, name, IntervalStrategy(value) if is_strategy else value)
+    with pytest.raises(InputError, match=message):
+        trainer.train()
 
 
 def test_output_directories_with_something_in_them(unbroken, rows, tmp_path):

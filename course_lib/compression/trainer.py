@@ -36,6 +36,7 @@ from course_lib.training.trainer import (
     IGNORED,
     CourseTrainer,
     _ExactSteps,
+    check_arguments,
     check_labels,
     check_rows,
 )
@@ -403,7 +404,7 @@ class CompressTrainer(CourseTrainer):
             given = getattr(args, name)
             if given is not None and not isinstance(given, (list, tuple)):
                 raise InputError(name, f"is {given!r}", "a list")
-        whole("per_device_eval_batch_size", args.per_device_eval_batch_size, 1)
+        check_arguments(args)
         if args.input_dtype != "int64":
             problem = f"is {args.input_dtype!r}, and calibration and Predictor feed int64"
             raise InputError("input_dtype", problem, "int64")

@@ -14,14 +14,17 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 
 from course_lib.data import convert_example, load_reviews
 from course_lib.models import freeze_layers, load_backbone
 from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
-from course_lib.training.trainer import CourseTrainer, ThroughputCallback
+from course_lib.runtime.errors import whole
+from course_lib.training.trainer import CourseTrainer, ThroughputCallback, check_arguments
 
 import paddle
 from paddlenlp.data import DataCollatorWithPadding
@@ -61,15 +64,24 @@ def main(arguments: Sequence[str] | None = None) -> dict:
         launch also writes it to `all_results.json` in the output directory.
 
     Raises:
-        InputError: as `CourseTrainer.train`, `load_backbone` and `freeze_layers`.
+        InputError: an argument, in the file or not, that there is not or that makes no sense; as
+            `CourseTrainer.train`, `load_backbone` and `freeze_layers`.
     """
-    parser = PdArgumentParser((TrainingArguments, DataArguments, ModelArguments))
+    kinds = (TrainingArguments, DataArguments, ModelArguments)
+    parser = PdArgumentParser(kinds, allow_abbrev=False)
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0].endswith(".json"):
-        if not Path(words[0]).is_file():
-            raise InputError(words[0], "does not exist", "a JSON file of arguments")
-        words[:1] = parser.read_json(words[0])
-    args, data_args, model_args = parser.parse_args_into_dataclasses(words)
+        words[:1] = read_arguments(words[0], parser)
+    try:
+        args, data_args, model_args = parser.parse_args_into_dataclasses(words)
+    except ValueError as error:
+        raise InputError("the arguments", f"cannot be used ({error})", "those of --help") from None
+    check_arguments(args)
+    for name in ("train_examples", "dev_examples"):
+        if getattr(data_args, name) is not None:
+            whole(name, getattr(data_args, name), 1)
+    if not 0 <= model_args.dropout < 1:
+        raise InputError("dropout", f"is {model_args.dropout}", "0 or more and below 1")
     source, output = model_args.model_name_or_path, Path(args.output_dir).resolve()
     if source is not None and output in (Path(source).resolve(), *Path(source).resolve().parents):
         problem = f"holds the model that is trained, {source}"
@@ -85,6 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> dict:
         hidden_dropout_prob=model_args.dropout,
         attention_probs_dropout_prob=model_args.dropout,
     )
+    positions = model.config.max_position_embeddings
+    whole("max_seq_length", data_args.max_seq_length, 3, positions)
     if model_args.freeze_layers:
         freeze_layers(model, model_args.freeze_layers)
 
@@ -119,6 +133,47 @@ def main(arguments: Sequence[str] | None = None) -> dict:
         with atomic_file(Path(args.output_dir, "all_results.json")) as file:
             json.dump(result, file, indent=1)
     return result
+
+
+def read_arguments(file: str, parser: PdArgumentParser) -> list[str]:
+    """A JSON object of arguments as the words of a command line.
+
+    Raises:
+        InputError: no JSON object, or a key or a value that is none of the parser's; it names both.
+    """
+    try:
+        settings = json.loads(Path(file).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(file, "does not exist", "a JSON file of arguments") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(file, f"is not JSON ({error})", "a JSON file of arguments") from None
+    if not isinstance(settings, dict):
+        problem = f"holds a {type(settings).__name__}"
+        raise InputError(file, problem, 'an object, such as {"learning_rate": 1e-4}')
+    known = {field.name for kind in parser.dataclass_types for field in fields(kind) if field.init}
+    words = []
+    for key, value in settings.items():
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            expected = near[0] if near else "an argument of --help"
+            raise InputError(file, f"has a key {key!r}, which is no argument", expected)
+        option = parser._option_string_actions[f"--{key}"]
+        several = option.nargs == "+" and isinstance(value, list)
+        values = value if several else [value]
+        try:
+            if not values or any(one is None or isinstance(one, (list, dict)) for one in values):
+                raise ValueError
+            values = [str(one) for one in values]
+            read = [option.type(one) for one in values]
+            if option.choices is not None and not set(read) <= set(option.choices):
+                raise ValueError
+        except (ValueError, TypeError, ArgumentTypeError):
+            kind = getattr(option.type, "__name__", "value").replace("strtobool", "true or false")
+            expected = ", ".join(map(str, option.choices)) if option.choices else kind
+            problem = f"its {key} is {json.dumps(value, ensure_ascii=False)}"
+            raise InputError(file, problem, f"{expected}, or no {key}") from None
+        words += [f"--{key}", *values] if several else [f"--{key}={values[0]}"]
+    return words
 
 
 def accuracy(prediction: EvalPrediction) -> dict[str, float]:

@@ -9,23 +9,27 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import math
+import numbers
+import os
 import re
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, ResumableBatchSampler
 from course_lib.runtime import InputError, atomic_file, check_writable
+from course_lib.runtime.errors import whole
 from course_lib.training.checkpoint import restore_optimizer
 from course_lib.training.loop import seed_step
 
 import numpy as np
 import paddle
-from paddlenlp.trainer import EarlyStoppingCallback, Trainer, TrainerCallback
+from paddlenlp.trainer import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 from paddlenlp.trainer.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
-from paddlenlp.trainer.trainer_utils import has_length
+from paddlenlp.trainer.trainer_utils import IntervalStrategy, has_length
 from tqdm.auto import tqdm
 
 Columns = tuple[dict[str, list[np.ndarray]], list[int]]  # labels by column, lengths of input_ids
@@ -95,12 +99,14 @@ class CourseTrainer(Trainer):
                 `output_dir` (upstream documents True, and stops in os.path.join when it gets it).
 
         Raises:
-            InputError: a column is missing or unknown to the model; a label is out of the range of
-                the model's head; the loss of the first rows is not one finite number that depends
-                on the weights; the output directory holds foreign files, or, without a resume and
-                without overwrite_output_dir, checkpoints of an earlier run; the checkpoint is not
-                whole or is one of another model.
+            InputError: a number among the arguments makes no sense; a column is missing or unknown
+                to the model, or a row holds something else than numbers; a label is out of the
+                range of the model's head; the loss of the first rows is not one finite number that
+                depends on the weights; the output directory holds foreign files, or, without a
+                resume and without overwrite_output_dir, checkpoints of an earlier run; the
+                checkpoint is not whole or is one of another model.
         """
+        check_arguments(self.args)
         checkpoint = self._checkpoint(resume_from_checkpoint)
         self._check_output_dir(checkpoint)
         self._check_data()
@@ -208,6 +214,9 @@ class CourseTrainer(Trainer):
                 problem = "holds no checkpoint that is whole"
                 raise InputError(self.args.output_dir, problem, "one, or training without resume")
             return whole[-1]
+        if not isinstance(resume, (str, os.PathLike)):
+            expected = "True, or a checkpoint's path"
+            raise InputError("resume_from_checkpoint", f"is {resume!r}", expected)
         path = Path(resume)
         if not path.is_dir():
             raise InputError(path, "does not exist", "a checkpoint directory")
@@ -507,6 +516,53 @@ def trainer_history(state: TrainerState) -> dict[str, list[float]]:
     accuracies = [e["eval_accuracy"] for e in evaluations.values() if "eval_accuracy" in e]
     history["dev_accuracy"] = accuracies if len(accuracies) == len(evaluations) else []
     return history
+
+
+_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {  # arguments that are no counts
+    "learning_rate": (lambda value: value >= 0, "0 or more"),
+    "weight_decay": (lambda value: value >= 0, "0 or more"),
+    "max_grad_norm": (lambda value: value >= 0, "0 (gradients are not cut) or more"),
+    "adam_beta1": (lambda value: 0 <= value < 1, "0 or more and below 1"),
+    "adam_beta2": (lambda value: 0 <= value < 1, "0 or more and below 1"),
+    "adam_epsilon": (lambda value: value > 0, "above 0"),
+    "warmup_ratio": (lambda value: 0 <= value <= 1, "from 0 to 1"),
+}
+
+
+def check_arguments(args: TrainingArguments) -> None:
+    """Refuse numbers that a training would stop at, or go on with and learn nothing.
+
+    Raises:
+        InputError: it names the argument.
+    """
+    least = {
+        "per_device_train_batch_size": 1,
+        "per_device_eval_batch_size": 1,
+        "gradient_accumulation_steps": 1,
+        "dataloader_num_workers": 0,
+        "warmup_steps": 0,
+        "seed": 0,
+    }
+    for name, strategy in (
+        ("logging_steps", args.logging_strategy),
+        ("save_steps", args.save_strategy),
+        ("eval_steps", args.evaluation_strategy),
+    ):
+        if strategy == IntervalStrategy.STEPS:
+            least[name] = int(name != "save_steps")  # 0: nothing is saved
+    for name, count in least.items():
+        whole(name, getattr(args, name), count)
+    reals = dict(_NUMBERS)
+    if args.max_steps == -1:
+        reals["num_train_epochs"] = (lambda value: value > 0, "above 0")
+    elif type(args.max_steps) is not int or args.max_steps < 1:
+        expected = "-1, so that num_train_epochs counts, or 1 at least"
+        raise InputError("max_steps", f"is {args.max_steps!r}", expected)
+    for name, (fits, expected) in reals.items():
+        value = getattr(args, name)
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not real or not math.isfinite(value) or not fits(value):
+            raise InputError(name, f"is {value!r}", expected)
 
 
 def check_rows(where: str, dataset, columns: Sequence[str], labels: Sequence[str] = ()) -> Columns:
