@@ -11,6 +11,7 @@ data/review_tree/gold.jsonl holds labels of test reviews that were set by readin
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,7 @@ SEPARATOR = "##"
 GOLD = "gold"
 DOMAINS = {"book": "书籍", "hotel": "酒店", "computer": "电脑"}
 VERDICTS = ("差评", "好评")  # by the label of the review
+EACH = 51  # reviews of each domain and class that were read
 
 
 class Rule(NamedTuple):
@@ -137,3 +139,17 @@ def load_review_tree(
         ]
         datasets.append(MapDataset(rows, label_list=label_list()))
     return datasets[0] if isinstance(splits, str) else datasets
+
+
+# --- labels set by reading --------------------------------------------------------------------
+
+
+def draw_gold() -> list[str]:
+    """The ids of the test reviews that were read: 51 of each domain and class, mixed, seed 42."""
+    cells: dict[tuple, list[str]] = {}
+    for row in load_reviews("test").data:
+        cells.setdefault((row["domain"], row["label"]), []).append(row["id"])
+    draw = random.Random(42)
+    chosen = [name for cell in sorted(cells) for name in draw.sample(sorted(cells[cell]), EACH)]
+    draw.shuffle(chosen)
+    return chosen
