@@ -26,7 +26,8 @@ from course_lib.deploy.export import (
     find_files,
     new_files,
 )
-from course_lib.deploy.predictor import Predictor, table_rows
+from course_lib.deploy.paddle_engine import table_rows
+from course_lib.deploy.predictor import Predictor
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 

@@ -1,70 +1,54 @@
-"""Paddle Inference behind one call, in FP32 or in real INT8, with proof of which it is."""
+"""One call over three engines: Paddle Inference in FP32 or in INT8, and ONNX Runtime."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
-import re
-import sys
-import tempfile
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from course_lib.data import batchify_fn, convert_example
 from course_lib.deploy.export import (
     DESCRIPTION,
+    ONNX,
     PROGRAM,
     WEIGHTS,
     check_file,
     describe,
     find_files,
 )
+from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine, read_program
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
 
 import numpy as np
-import paddle
-from paddle import inference
 from paddlenlp.transformers import AutoTokenizer
 from scipy.special import expit, softmax
 
-QUANTISED = ("quantize_linear", "fake_quantize")  # operators: ours; those of PaddleSlim's export
-VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
-PRIMITIVES = {  # those of oneDNN's that calculate; "reorder" only changes formats
-    "inner_product": "fc",
-    "matmul": "matmul",
-    "binary": "add",
-    "softmax": "softmax",
-    "layer_normalization": "layer_norm",
-    "eltwise": "activation",
-}
-_EXECUTED = re.compile(
-    r"onednn_verbose,exec,cpu,(?P<primitive>\w+),(?P<kernel>[^,]*),[^,]*,(src|data)_(?P<format>\w+)"
-)
+__all__ = ["Predictor", "read_program"]
+ENDINGS = {"paddle": (PROGRAM, WEIGHTS), "onnx": (ONNX,)}  # of a backend's files
 
 
 class Predictor:
-    """A static model, ready to run on the CPU.
+    """A static model, ready to run on the CPU. It is for one thread at a time.
 
     Args:
-        path: a directory of `export_model` or of the quantisation, or the common path of its two
+        path: a directory of `export_model` or of the quantisation, or the common path of its
             files (`out/int8`).
+        backend: "paddle" (Paddle Inference), or "onnx" (ONNX Runtime, on the file of
+            `course_lib.deploy.onnx.convert`).
         int8: run quantised operators in INT8. None means where the file has some. False runs a
             quantised file without INT8 kernels, which is far slower than FP32.
         threads: of one call; None means all cores that this process may use.
-        mkldnn: use oneDNN's kernels; INT8 needs them.
+        mkldnn: use oneDNN's kernels; INT8 needs them. ONNX Runtime has its own.
 
     Attributes:
         quantised: whether the file holds quantised operators.
         int8: whether INT8 kernels are switched on.
-        input_names, labels, max_length, threads: as they are.
+        input_names, labels, max_length, threads, backend: as they are.
         problem, thresholds: of a classifier of sequences, see `classify`.
 
     Raises:
-        InputError: files that are missing or damaged.
+        InputError: files that are missing or damaged, or not those that deploy.json knows.
 
     Warns where INT8 cannot pay: the processor has no VNNI, or nothing in the file is quantised.
     """
@@ -72,68 +56,35 @@ class Predictor:
     def __init__(
         self,
         path: str | os.PathLike,
+        backend: str = "paddle",
         int8: bool | None = None,
         threads: int | None = None,
         mkldnn: bool = True,
     ) -> None:
-        self.path = find_files(path)
+        if backend not in ENDINGS:
+            raise InputError("backend", f"is {backend!r}", f"one of {', '.join(ENDINGS)}")
+        self.backend = backend
+        self.path = find_files(path, ENDINGS[backend])
         self.description = describe(self.path)
         self.labels: list[str] | None = self.description.get("labels")
         self.max_length: int | None = self.description.get("max_length")
         self.problem: str = self.description.get("problem") or "single_label"
         self.thresholds: list[float] | None = self.description.get("thresholds")
         self.threads = whole("threads", machine.usable_cores() if threads is None else threads, 1)
-        program = self.path.with_name(self.path.name + PROGRAM)
-        for ending in (PROGRAM, WEIGHTS):
+        for ending in ENDINGS[backend]:
             check_file(self.path.with_name(self.path.name + ending), self.description)
-        operators, self._types = read_program(program)
-        self._rows, self._positions = table_rows(program)
-        self.quantised = any(kind.startswith(QUANTISED) for kind in operators)
-        if int8 and not mkldnn:
-            raise InputError("mkldnn", "is off and int8 on", "oneDNN, which has the INT8 kernels")
-        self.int8 = mkldnn and (self.quantised if int8 is None else bool(int8))
-        self.mkldnn = mkldnn
-        if self.int8 and not self.quantised:
-            message = f"{self.path} has no quantised operators: it runs in FP32"
-            warnings.warn(f"{message}. Quantise it first (quantize_static)", stacklevel=2)
-            self.int8 = False
-        if self.int8 and not VNNI & machine.cpu().flags:
-            message = "this processor has no VNNI instructions (avx512_vnni, avx_vnni)"
-            warnings.warn(f"{message}: INT8 will not be faster than FP32 here", stacklevel=2)
-        self._inputs: dict = {}
-        self._predictor = self._create()
-        self.input_names: list[str] = self._predictor.get_input_names()
-        self._inputs = {name: self._predictor.get_input_handle(name) for name in self.input_names}
-        names = self._predictor.get_output_names()
-        self._outputs = [self._predictor.get_output_handle(name) for name in names]
-        self._tokenizer = None
+        if backend == "paddle":
+            self._engine = PaddleEngine(self.path, int8, self.threads, mkldnn)
+        else:
+            from course_lib.deploy.onnx import OnnxEngine  # a library that Paddle's users may lack
 
-    def _create(self):
-        program, weights = (
-            str(self.path.with_name(self.path.name + ending)) for ending in (PROGRAM, WEIGHTS)
-        )
-        config = inference.Config(program, weights)
-        config.disable_gpu()
-        config.disable_glog_info()
-        config.enable_memory_optim()
-        config.set_cpu_math_library_num_threads(self.threads)
-        if self.mkldnn:
-            config.enable_mkldnn()
-            config.set_mkldnn_cache_capacity(10)  # one entry a shape; without a limit it grows
-        else:  # it is on by itself
-            config.disable_mkldnn()
-        if self.int8:
-            config.enable_mkldnn_int8()
-            # The attention mask is added in FP32 (see quantization.py); fused with that sum, the
-            # product of queries and keys would stay in FP32 too.
-            config.delete_pass("matmul_elementwise_add_mkldnn_fuse_pass")
-        with _captured():
-            try:
-                return inference.create_predictor(config)
-            except Exception as error:  # paddle's own kinds, with pages of C++ in them
-                reason = " ".join(str(error).split())[-200:]
-                problem = f"cannot be loaded ({reason})"
-                raise InputError(self.path, problem, "what export_model wrote") from None
+            if int8:
+                problem = "is on for ONNX Runtime, which the course runs in FP32 only"
+                raise InputError("int8", problem, 'backend "paddle"')
+            self._engine = OnnxEngine(self.path, self.threads)
+        self.quantised, self.int8 = self._engine.quantised, self._engine.int8
+        self.input_names: list[str] = self._engine.input_names
+        self._tokenizer = None
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Run one batch.
@@ -151,7 +102,8 @@ class Predictor:
                 model has no embedding for, or more tokens than the model has positions.
         """
         shape = None
-        for name, handle in self._inputs.items():
+        arrays, rows = {}, self._engine.rows
+        for name in self.input_names:
             value = inputs.get(name)
             if value is None and name == "token_type_ids" and "input_ids" in inputs:
                 value = np.zeros_like(np.asarray(inputs["input_ids"]))
@@ -162,21 +114,21 @@ class Predictor:
             if value.dtype.kind not in "iub":
                 problem = f"{name} holds {value.dtype}"
                 raise InputError("inputs", problem, "whole numbers: ids of tokens")
-            value = value.astype(self._types[name], copy=False)
+            value = value.astype(self._engine.types[name], copy=False)
             shape = shape or value.shape
             if value.size == 0 or value.shape != shape:
                 problem = f"{name} has shape {list(value.shape)}"
                 raise InputError("inputs", problem, f"one shape for all, first {list(shape)}")
-            rows = self._rows.get(name)  # beyond its tables Paddle ends the whole process
-            if rows is not None and not 0 <= value.min() <= value.max() < rows:
-                wrong = value[(value < 0) | (value >= rows)].flat[0]
-                raise InputError("inputs", f"{name} holds {wrong}", f"0 to {rows - 1}")
-            if self._positions is not None and value.shape[-1] > self._positions:
+            # beyond its tables Paddle ends the whole process, and ONNX Runtime counts backwards
+            if name in rows and not 0 <= value.min() <= value.max() < rows[name]:
+                wrong = value[(value < 0) | (value >= rows[name])].flat[0]
+                raise InputError("inputs", f"{name} holds {wrong}", f"0 to {rows[name] - 1}")
+            positions = self._engine.positions
+            if positions is not None and value.shape[-1] > positions:
                 problem = f"{name} has shape {list(value.shape)}"
-                raise InputError("inputs", problem, f"at most {self._positions} tokens")
-            handle.copy_from_cpu(value)
-        self._predictor.run()
-        return [handle.copy_to_cpu() for handle in self._outputs]
+                raise InputError("inputs", problem, f"at most {positions} tokens")
+            arrays[name] = value
+        return self._engine.run(arrays)
 
     @property
     def tokenizer(self):
@@ -271,25 +223,15 @@ class Predictor:
             How often (operator, number format of its inputs, kernel) ran; for example 14 times
             ("fc", "s8", "brgemm:avx512_core_vnni"): matrix products of signed 8-bit numbers, by
             VNNI instructions. Empty without oneDNN.
+
+        Raises:
+            InputError: for ONNX Runtime.
         """
+        if not isinstance(self._engine, PaddleEngine):
+            raise InputError("kernels", "are those of oneDNN", 'backend "paddle"')
         ids = np.ones((2, 8), "int64")
         self.run(dict.fromkeys(self.input_names, ids * 0) | {"input_ids": ids})
-        library = next(Path(paddle.__file__).parent.glob("libs/*dnnl*"), None)
-        if library is None:
-            return Counter()
-        dnnl = ctypes.CDLL(str(library))  # the one that Paddle has loaded
-        with _captured() as read:
-            dnnl.dnnl_set_verbose(1)
-            try:
-                self._predictor.run()
-            finally:
-                dnnl.dnnl_set_verbose(0)
-            log = read()
-        return Counter(
-            (PRIMITIVES[match["primitive"]], match["format"], match["kernel"])
-            for match in map(_EXECUTED.match, log.splitlines())
-            if match and match["primitive"] in PRIMITIVES
-        )
+        return self._engine.kernels()
 
     def int8_operators(self) -> dict[str, tuple[int, int]]:
         """Count the operators that calculate, as they really run: see `kernels`.
@@ -305,83 +247,3 @@ class Predictor:
         for (name, number_format, _), count in self.kernels().items():
             counts[name][0 if number_format in ("s8", "u8") else 1] += count
         return {name: tuple(count) for name, count in counts.items()}
-
-
-def read_program(path: Path) -> tuple[list[str], dict[str, str]]:
-    """The type of each operator of a .pdmodel, in order, and the number format of each input.
-
-    Raises:
-        InputError: it is damaged.
-    """
-    try:
-        program = paddle.base.core.ProgramDesc(path.read_bytes())
-        blocks = [program.block(index) for index in range(program.num_blocks())]
-        operators = [block.op(i) for block in blocks for i in range(block.op_size())]
-        inputs = [op.output("Out")[0] for op in operators if op.type() == "feed"]
-        variables = [blocks[0].find_var(name.encode()) for name in inputs]
-        types = [str(variable.dtype()).rpartition(".")[2].lower() for variable in variables]
-        if not inputs:  # of an empty file, which is a program without blocks
-            raise ValueError("no inputs")
-        return [op.type() for op in operators], dict(zip(inputs, types, strict=True))
-    except Exception:  # paddle's own kinds, with pages of C++ in them
-        raise InputError(path, "is damaged or no program", "what export_model wrote") from None
-
-
-def table_rows(path: Path) -> tuple[dict[str, int], int | None]:
-    """How many rows the tables of a .pdmodel have that its inputs are looked up in.
-
-    Returns:
-        Rows by the names of inputs; and those of the table of positions, None where none is found.
-    """
-    program = paddle.base.core.ProgramDesc(path.read_bytes())  # its blocks do not keep it alive
-    block = program.block(0)
-    operators = [block.op(index) for index in range(block.op_size())]
-    inputs = {op.output("Out")[0] for op in operators if op.type() == "feed"}
-    rows: dict[str, int] = {}
-    positions, counted = None, set()  # positions are counted by a cumulative sum of ones
-    for operator in operators:
-        read = set(operator.input_arg_names())
-        if operator.type() == "lookup_table_v2":
-            table = block.find_var(operator.input("W")[0].encode())
-            size, ids = int(table.shape()[0]), operator.input("Ids")[0]
-            if ids in inputs:
-                rows[ids] = min(size, rows.get(ids, size))
-            elif ids in counted:
-                positions = size if positions is None else min(size, positions)
-        elif operator.type() == "cumsum" or read & counted:
-            counted |= set(operator.output_arg_names())
-    return rows, positions
-
-
-@contextlib.contextmanager
-def _captured() -> Iterator[Callable[[], str]]:
-    """Keep what C++ code writes to the process's standard output and error from the screen.
-
-    Yields a function that gives what has been written so far.
-    """
-    libc = ctypes.CDLL(None) if os.name == "posix" else None
-
-    def flush() -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if libc is not None:
-            libc.fflush(None)
-
-    with tempfile.TemporaryFile() as file:
-
-        def read() -> str:
-            flush()
-            file.seek(0)
-            return file.read().decode(errors="replace")
-
-        flush()
-        kept = [(number, os.dup(number)) for number in (1, 2)]
-        try:
-            for number, _ in kept:
-                os.dup2(file.fileno(), number)
-            yield read
-        finally:
-            flush()
-            for number, copy in kept:
-                os.dup2(copy, number)
-                os.close(copy)

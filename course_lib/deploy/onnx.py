@@ -1,0 +1,166 @@
+"""The same model for ONNX Runtime: converted by paddle2onnx, mended, checked, and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from course_lib.deploy.export import (
+    ONNX,
+    PROGRAM,
+    WEIGHTS,
+    check_file,
+    describe,
+    find_files,
+    record,
+)
+from course_lib.deploy.paddle_engine import QUANTISED, read_program, table_rows
+from course_lib.runtime import InputError, machine
+from course_lib.runtime.errors import whole
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+
+OPSETS = (11, 19)  # what the encoders need; the last that paddle2onnx 1.3.1 writes
+TABLES = "course_lib.tables"  # key of the file's metadata
+_CONVERT = """
+import sys, course_lib, paddle2onnx
+program, weights, target, opset = sys.argv[1:]
+paddle2onnx.export(program, weights, target, int(opset), auto_upgrade_opset=False, verbose=False)
+"""
+_TYPES = {"float": "float32", "double": "float64"}  # ONNX Runtime's names where NumPy has others
+
+
+def convert(source: str | os.PathLike, opset: int = 17) -> Path:
+    """Write `name`.onnx beside `name`.pdmodel, for batches of any size and length.
+
+    paddle2onnx works in a process of its own, because it ends its process where it lacks an
+    operator. Two things are mended in what it writes: each embedding table comes with a mask of the
+    same size, to be multiplied by it at each start (here it is, once); and each free dimension has
+    a name of its own, as if the inputs' sizes might differ.
+
+    Args:
+        source: a directory of `export_model`, or the common path of its files.
+        opset: version of ONNX's operators; 17 is the first with a layer norm.
+
+    Returns:
+        The file.
+
+    Raises:
+        InputError: the program is quantised (paddle2onnx leaves its weights in FP32, so the file
+            would be no smaller, and ONNX Runtime no faster; Paddle2ONNX 3705), holds an operator
+            that paddle2onnx lacks, or is damaged.
+    """
+    low, high = OPSETS
+    opset = whole("opset", opset, low, high)
+    prefix = find_files(source)
+    program, weights = (prefix.with_name(prefix.name + ending) for ending in (PROGRAM, WEIGHTS))
+    for file in (program, weights):
+        check_file(file, describe(prefix))
+    if any(kind.startswith(QUANTISED) for kind in read_program(program)[0]):
+        problem = "is quantised, and would run in FP32 in ONNX Runtime"
+        raise InputError(
+            program, problem, "the FP32 export; Paddle Inference runs this one in INT8"
+        )
+    rows, positions = table_rows(program)
+    target = prefix.with_name(prefix.name + ONNX)
+    with tempfile.TemporaryDirectory(prefix=".onnx-", dir=prefix.parent) as directory:
+        made = Path(directory, target.name)
+        command = [sys.executable, "-c", _CONVERT, program, weights, made, str(opset)]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=machine.child_environment(),
+        )
+        if done.returncode != 0 or not made.is_file() or not made.stat().st_size:
+            said = [line for line in (done.stdout + done.stderr).splitlines() if "ONNX]" in line]
+            reason = " ".join(said[-2:]) or (done.stderr.strip().splitlines() or ["no reason"])[-1]
+            raise InputError(program, f"cannot be converted ({reason})", "operators that ONNX has")
+        model = onnx.load(made)
+        _fold_masks(model.graph)
+        _name_sizes(model.graph)
+        tables = json.dumps({"rows": rows, "positions": positions})
+        onnx.helper.set_model_props(model, {TABLES: tables})
+        onnx.checker.check_model(model, full_check=True)
+        onnx.save(model, made)
+        record(prefix.parent, Path(directory))
+        for file in sorted(Path(directory).iterdir(), key=lambda file: file.suffix == ONNX):
+            os.replace(file, prefix.parent / file.name)
+    return target
+
+
+def _fold_masks(graph: onnx.GraphProto) -> None:
+    """Multiply each embedding table by its constant mask, which zeroes the row of padding."""
+    made_by = {node.output[0]: node for node in graph.node}
+    for lookup in [node for node in graph.node if node.op_type == "Gather"]:
+        product = made_by.get(lookup.input[0])
+        if product is None or product.op_type != "Mul":
+            continue
+        factors = [made_by.get(name) for name in product.input]
+        if not all(factor is not None and factor.op_type == "Constant" for factor in factors):
+            continue
+        values = [numpy_helper.to_array(factor.attribute[0].t) for factor in factors]
+        table = numpy_helper.from_array(np.multiply(*values), product.output[0])
+        product.CopyFrom(onnx.helper.make_node("Constant", [], list(product.output), value=table))
+    read = {name for node in graph.node for name in node.input}
+    unread = [n for n in graph.node if n.op_type == "Constant" and n.output[0] not in read]
+    for node in unread:
+        graph.node.remove(node)
+
+
+def _name_sizes(graph: onnx.GraphProto) -> None:
+    for value in [*graph.input, *graph.output]:
+        sizes = zip(value.type.tensor_type.shape.dim, ("batch_size", "seq_len"), strict=False)
+        for size, name in sizes:
+            if size.dim_param:
+                size.dim_param = name
+
+
+class OnnxEngine:
+    """An ONNX file, loaded; it has what `PaddleEngine` has.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+
+    quantised = int8 = False
+
+    def __init__(self, prefix: Path, threads: int) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # what goes wrong is raised as well
+        # waiting threads would take the cores from whoever brings the next batch
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        file = prefix.with_name(prefix.name + ONNX)
+        try:
+            providers = ["CPUExecutionProvider"]
+            self._session = onnxruntime.InferenceSession(str(file), options, providers=providers)
+            told = self._session.get_modelmeta().custom_metadata_map.get(TABLES, "{}")
+            tables = json.loads(told)
+            self.rows: dict[str, int] = tables.get("rows", {})
+            self.positions: int | None = tables.get("positions")
+        except Exception as error:  # ONNX Runtime's own kinds
+            reason = " ".join(str(error).split())[-200:]
+            raise InputError(file, f"cannot be loaded ({reason})", "what convert wrote") from None
+        inputs = {value.name: value.type[7:-1] for value in self._session.get_inputs()}
+        self.types = {name: _TYPES.get(kind, kind) for name, kind in inputs.items()}
+        self.input_names = list(inputs)
+
+    def run(self, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Run one batch."""
+        try:
+            return self._session.run(None, arrays)
+        except Exception as error:
+            reason = " ".join(str(error).split())[-200:]
+            raise InputError(
+                "inputs", f"cannot be run ({reason})", "what the model takes"
+            ) from None

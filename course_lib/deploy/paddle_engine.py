@@ -1,0 +1,208 @@
+"""Paddle Inference on the CPU, in FP32 or in real INT8, with proof of which it is."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from course_lib.deploy.export import PROGRAM, WEIGHTS
+from course_lib.runtime import InputError, machine
+
+import numpy as np
+import paddle
+from paddle import inference
+
+QUANTISED = ("quantize_linear", "fake_quantize")  # operators: ours; those of PaddleSlim's export
+VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
+PRIMITIVES = {  # those of oneDNN's that calculate; "reorder" only changes formats
+    "inner_product": "fc",
+    "matmul": "matmul",
+    "binary": "add",
+    "softmax": "softmax",
+    "layer_normalization": "layer_norm",
+    "eltwise": "activation",
+}
+_EXECUTED = re.compile(
+    r"onednn_verbose,exec,cpu,(?P<primitive>\w+),(?P<kernel>[^,]*),[^,]*,(src|data)_(?P<format>\w+)"
+)
+
+
+class PaddleEngine:
+    """A program and its weights, loaded.
+
+    Args:
+        prefix: the common path of its two files.
+        int8, threads, mkldnn: as for `Predictor`.
+
+    Attributes:
+        quantised: whether the file holds quantised operators.
+        int8: whether INT8 kernels are switched on.
+        types: the number format of each input, by name, such as "int64".
+        rows, positions: see `table_rows`.
+
+    Raises:
+        InputError: the files are damaged; `int8` without `mkldnn`.
+    """
+
+    def __init__(self, prefix: Path, int8: bool | None, threads: int, mkldnn: bool) -> None:
+        self._prefix, self._threads, self._mkldnn = prefix, threads, mkldnn
+        program = prefix.with_name(prefix.name + PROGRAM)
+        operators, self.types = read_program(program)
+        self.rows, self.positions = table_rows(program)
+        self.quantised = any(kind.startswith(QUANTISED) for kind in operators)
+        if int8 and not mkldnn:
+            raise InputError("mkldnn", "is off and int8 on", "oneDNN, which has the INT8 kernels")
+        self.int8 = mkldnn and (self.quantised if int8 is None else bool(int8))
+        if self.int8 and not self.quantised:
+            message = f"{prefix} has no quantised operators: it runs in FP32"
+            warnings.warn(f"{message}. Quantise it first (quantize_static)", stacklevel=3)
+            self.int8 = False
+        if self.int8 and not VNNI & machine.cpu().flags:
+            message = "this processor has no VNNI instructions (avx512_vnni, avx_vnni)"
+            warnings.warn(f"{message}: INT8 will not be faster than FP32 here", stacklevel=3)
+        self._predictor = self._create()
+        self.input_names: list[str] = self._predictor.get_input_names()
+        self._inputs = {name: self._predictor.get_input_handle(name) for name in self.input_names}
+        names = self._predictor.get_output_names()
+        self._outputs = [self._predictor.get_output_handle(name) for name in names]
+
+    def _create(self):
+        program, weights = (
+            str(self._prefix.with_name(self._prefix.name + ending)) for ending in (PROGRAM, WEIGHTS)
+        )
+        config = inference.Config(program, weights)
+        config.disable_gpu()
+        config.disable_glog_info()
+        config.enable_memory_optim()
+        config.set_cpu_math_library_num_threads(self._threads)
+        if self._mkldnn:
+            config.enable_mkldnn()
+            config.set_mkldnn_cache_capacity(10)  # one entry a shape; without a limit it grows
+        else:  # it is on by itself
+            config.disable_mkldnn()
+        if self.int8:
+            config.enable_mkldnn_int8()
+            # The attention mask is added in FP32 (see quantization.py); fused with that sum, the
+            # product of queries and keys would stay in FP32 too.
+            config.delete_pass("matmul_elementwise_add_mkldnn_fuse_pass")
+        with _captured():
+            try:
+                return inference.create_predictor(config)
+            except Exception as error:  # paddle's own kinds, with pages of C++ in them
+                reason = " ".join(str(error).split())[-200:]
+                problem = f"cannot be loaded ({reason})"
+                raise InputError(self._prefix, problem, "what export_model wrote") from None
+
+    def run(self, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Run one batch, whose ids are known to fit: beyond its tables Paddle ends the process."""
+        for name, array in arrays.items():
+            self._inputs[name].copy_from_cpu(array)
+        self._predictor.run()
+        return [handle.copy_to_cpu() for handle in self._outputs]
+
+    def kernels(self) -> Counter[tuple[str, str, str]]:
+        """Run the last batch again, and count as `Predictor.kernels`."""
+        library = next(Path(paddle.__file__).parent.glob("libs/*dnnl*"), None)
+        if library is None:
+            return Counter()
+        dnnl = ctypes.CDLL(str(library))  # the one that Paddle has loaded
+        with _captured() as read:
+            dnnl.dnnl_set_verbose(1)
+            try:
+                self._predictor.run()
+            finally:
+                dnnl.dnnl_set_verbose(0)
+            log = read()
+        return Counter(
+            (PRIMITIVES[match["primitive"]], match["format"], match["kernel"])
+            for match in map(_EXECUTED.match, log.splitlines())
+            if match and match["primitive"] in PRIMITIVES
+        )
+
+
+def read_program(path: Path) -> tuple[list[str], dict[str, str]]:
+    """The type of each operator of a .pdmodel, in order, and the number format of each input.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    try:
+        program = paddle.base.core.ProgramDesc(path.read_bytes())
+        blocks = [program.block(index) for index in range(program.num_blocks())]
+        operators = [block.op(i) for block in blocks for i in range(block.op_size())]
+        inputs = [op.output("Out")[0] for op in operators if op.type() == "feed"]
+        variables = [blocks[0].find_var(name.encode()) for name in inputs]
+        types = [str(variable.dtype()).rpartition(".")[2].lower() for variable in variables]
+        if not inputs:  # of an empty file, which is a program without blocks
+            raise ValueError("no inputs")
+        return [op.type() for op in operators], dict(zip(inputs, types, strict=True))
+    except Exception:  # paddle's own kinds, with pages of C++ in them
+        raise InputError(path, "is damaged or no program", "what export_model wrote") from None
+
+
+def table_rows(path: Path) -> tuple[dict[str, int], int | None]:
+    """How many rows the tables of a .pdmodel have that its inputs are looked up in.
+
+    Returns:
+        Rows by the names of inputs; and those of the table of positions, None where none is found.
+    """
+    program = paddle.base.core.ProgramDesc(path.read_bytes())  # its blocks do not keep it alive
+    block = program.block(0)
+    operators = [block.op(index) for index in range(block.op_size())]
+    inputs = {op.output("Out")[0] for op in operators if op.type() == "feed"}
+    rows: dict[str, int] = {}
+    positions, counted = None, set()  # positions are counted by a cumulative sum of ones
+    for operator in operators:
+        read = set(operator.input_arg_names())
+        if operator.type() == "lookup_table_v2":
+            table = block.find_var(operator.input("W")[0].encode())
+            size, ids = int(table.shape()[0]), operator.input("Ids")[0]
+            if ids in inputs:
+                rows[ids] = min(size, rows.get(ids, size))
+            elif ids in counted:
+                positions = size if positions is None else min(size, positions)
+        elif operator.type() == "cumsum" or read & counted:
+            counted |= set(operator.output_arg_names())
+    return rows, positions
+
+
+@contextlib.contextmanager
+def _captured() -> Iterator[Callable[[], str]]:
+    """Keep what C++ code writes to the process's standard output and error from the screen.
+
+    Yields a function that gives what has been written so far.
+    """
+    libc = ctypes.CDLL(None) if os.name == "posix" else None
+
+    def flush() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if libc is not None:
+            libc.fflush(None)
+
+    with tempfile.TemporaryFile() as file:
+
+        def read() -> str:
+            flush()
+            file.seek(0)
+            return file.read().decode(errors="replace")
+
+        flush()
+        kept = [(number, os.dup(number)) for number in (1, 2)]
+        try:
+            for number, _ in kept:
+                os.dup2(file.fileno(), number)
+            yield read
+        finally:
+            flush()
+            for number, copy in kept:
+                os.dup2(copy, number)
+                os.close(copy)
