@@ -11,6 +11,7 @@ import numpy as np
 import paddle
 import pandas as pd
 import pytest
+from paddlenlp.transformers import ErnieForTokenClassification
 
 TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人"] * 5
 SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
@@ -90,12 +91,61 @@ def test_comparisons_that_say_nothing_are_refused(models):
         compare({}, TEXTS, [0] * len(TEXTS))
     with pytest.raises(InputError, match="with 1 labels"):
         compare(models, TEXTS, [0])
+    for given, message in (
+        ((None, TEXTS, [0] * 20), "models: is NoneType"),
+        ((list(models.values()), TEXTS, [0] * 20), "models: is list"),
+        ((models, None, [0] * 20), "examples: is NoneType"),
+        ((models, TEXTS, None), "labels: is NoneType"),
+        ((models, TEXTS, [0] * 19 + [2]), "labels, row 19: is 2; expected .* from 0 to 1"),
+        ((models, TEXTS, [0] * 19 + [-1]), "labels, row 19: is -1"),
+        ((models, TEXTS, [0] * 19 + [None]), "labels, row 19: is None"),
+        ((models, [*TEXTS[1:], None], [0] * 20), "examples: hold NoneType"),
+        ((models, [*TEXTS[1:], " "], [0] * 20), "examples: hold an empty text"),
+        ((models, [{"input_ids": [1]}, {"ids": [1]}], [0, 1]), "examples: has a row without"),
+        ((models, [{"input_ids": [1]}, {"input_ids": [1.5]}], [0, 1]), "examples: input_ids holds"),
+        ((models, [{"input_ids": [1]}, {"input_ids": []}], [0, 1]), "examples: has no tokens"),
+    ):
+        with pytest.raises(InputError, match=message):
+            compare(*given, rounds=1, max_length=8, batch_size=2)
+    with pytest.raises(InputError, match="score: is 3"):
+        compare(models, TEXTS, [0] * 20, score=3)
+    with pytest.raises(InputError, match="score: gives nan"):
+        nan = float("nan")
+        compare(models, TEXTS, [0] * 20, score=lambda *_: nan, rounds=1, batch_size=2)
     pair = {
         "one": Predictor(models["FP32"], threads=1),
         "two": Predictor(models["FP32"], threads=2),
     }
     with pytest.raises(InputError, match="run on 1 and 2 threads"):
         compare(pair, TEXTS, [0] * len(TEXTS))
+
+
+def test_models_of_different_classes_are_not_compared(models, tmp_path):
+    three, tokenizer = load_backbone("fresh", 3, vocab_texts=TEXTS, **SIZES)
+    names, _ = load_backbone("fresh", label_list=["bad", "good"], vocab_texts=TEXTS, **SIZES)
+    tagger = ErnieForTokenClassification(names.config)
+    several, _ = load_backbone("fresh", vocab_texts=TEXTS, **SIZES)
+    several.config.problem_type = "multi_label_classification"
+    paths = {
+        name: export_model(model, tmp_path / name, tokenizer, 64)
+        for name, model in (
+            ("three", three),
+            ("names", names),
+            ("tagger", tagger),
+            ("several", several),
+        )
+    }
+    for name, message in (
+        ("three", "three has labels .*LABEL_2.* FP32 has"),
+        ("names", r"names has labels \['bad', 'good'\]"),
+        ("tagger", "tagger has task token classification, FP32 has sequence classification"),
+        ("several", "several has problem multi_label"),
+    ):
+        with pytest.raises(InputError, match=f"models: {message}"):
+            compare({"FP32": models["FP32"], name: paths[name]}, TEXTS, [0] * len(TEXTS))
+    for name, kind in (("tagger", "token classification"), ("several", "multi_label")):
+        with pytest.raises(InputError, match=f"score: is none, and the models are for {kind}"):
+            compare({name: paths[name]}, TEXTS, [0] * len(TEXTS))
 
 
 def test_the_picture_says_what_the_frame_says():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import course_lib  # noqa: F401
 from course_lib.compression import CompressTrainer, load_pruned
 from course_lib.deploy import Predictor, export_model
-from course_lib.models import save_model
+from course_lib.models import freeze_layers, save_model
 from course_lib.runtime import InputError
 
 import compression_tasks as tasks
@@ -144,8 +144,11 @@ def test_functions_of_the_user(tmp_path):
     assert digests[0] == digests[1]  # the loss is the same, so the importance is
     with pytest.raises(InputError, match="custom_dynabert_evaluate too"):
         trainer.compress(evaluate, custom_dynabert_evaluate=old_evaluate)
-    with pytest.raises(InputError, match="gives NoneType; expected one number"):
-        trainer.compress(lambda trainer, model, loader: None)
+    for score, what in ((None, "NoneType"), (float("nan"), "nan"), ("good", "str")):
+        with pytest.raises(InputError, match=f"custom_evaluate: gives {what}; expected one number"):
+            trainer.compress(lambda trainer, model, loader, score=score: score)
+    with pytest.raises(InputError, match="custom_evaluate: is 3; expected a function"):
+        trainer.compress(3)
 
 
 def test_criteria_as_function_and_as_layer(tmp_path):
@@ -201,6 +204,13 @@ def test_training_arguments_are_obeyed(tmp_path):
         ({"width_mult_list": ["1/8"]}, "of 4 heads leaves none"),
         ({"width_mult_list": ["2"]}, "width: is '2'; expected above 0 and at most 1"),
         ({"width_mult_list": ["3/4", "0.75"]}, "gives one directory twice"),
+        (
+            {"width_mult_list": "3/4"},
+            r"width_mult_list: is '3/4'; expected a list, such as \['3/4'",
+        ),
+        ({"strategy": "ptq", "algo_list": "hist"}, r"algo_list: is 'hist'; expected a list"),
+        ({"strategy": "ptq", "batch_num_list": 1}, r"batch_num_list: is 1; expected a list"),
+        ({"per_device_eval_batch_size": 0}, "per_device_eval_batch_size: is 0"),
         ({"eval_dataset": None}, "eval_dataset: is None"),
         ({"eval_dataset": MapDataset([])}, "eval_dataset: has 0 rows"),
         ({"train_dataset": None}, "train_dataset: is None"),
@@ -299,6 +309,23 @@ def test_models_that_cannot_be_compressed_are_refused(tmp_path):
     args = TrainingArguments(str(tmp_path))
     with pytest.raises(InputError, match="args: are TrainingArguments"):
         CompressTrainer(model=model, args=args, eval_dataset=data).compress()
+
+
+@pytest.mark.parametrize("strategy", ["dynabert", "qat"])
+def test_models_with_frozen_parameters(strategy, tmp_path):
+    model, tokenizer = tasks.trained()
+    task = model, tokenizer, tasks.features(tokenizer), DataCollatorWithPadding(tokenizer)
+    freeze_layers(model, 1)
+    frozen = [parameter.stop_gradient for parameter in model.parameters()]
+    assert len(tasks.compressor(tmp_path / "some", strategy, task).compress()) == 2
+    assert [parameter.stop_gradient for parameter in model.parameters()] == frozen
+    for parameter in model.parameters():
+        parameter.stop_gradient = True
+    with pytest.raises(InputError, match="no parameter that learns: all are frozen"):
+        tasks.compressor(tmp_path / "all", strategy, task).compress()
+    assert not list((tmp_path / "all").iterdir())
+    ptq = tasks.compressor(tmp_path / "ptq", "ptq", task)
+    assert len(ptq.compress()) == 2  # trains nothing
 
 
 def test_the_static_model_cuts_texts_as_its_features_were_cut(tmp_path):

@@ -252,6 +252,19 @@ def test_refusals():
         prune(model, 0.2, heads, neurons)
     with pytest.raises(InputError, match="heads: has rows of"):
         prune(model, 0.5, heads[:, :3], neurons)
+    for wrong, message in (
+        (heads[0], r"heads: has rows of \[\(\), \(\), \(\), \(\)\]"),
+        (heads[:1], "heads: has rows of"),
+        (heads * np.nan, "heads: holds nan"),
+        (None, "heads: are no rows of numbers"),
+        ([["a"] * 4] * 2, "heads: are no rows of numbers"),
+    ):
+        for call in (
+            lambda given: prune(model, 0.5, given, neurons),
+            lambda given: reorder(model, given, neurons),
+        ):
+            with pytest.raises(InputError, match=message):
+                call(wrong)
     with pytest.raises(InputError, match="is a bare encoder"):
         prune(model.ernie, 0.5, heads, neurons)
     with pytest.raises(InputError, match="is a bare encoder"):

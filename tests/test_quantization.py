@@ -204,8 +204,30 @@ def test_search_takes_the_best_by_the_users_measure(source, reference, tmp_path)
     assert [path.parent.name for path in seen] == ["abs_max2_1", "abs_max2_None"]
     assert best == seen[1] == frame["path"][1]
     assert list(frame.columns) == ["path", "algo", "batch_size", "batch_nums", "score"]
-    with pytest.raises(InputError, match="algo_list: is \\[\\]"):
-        search(source, tmp_path, make_features(), evaluate, algo_list=[])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algo_list": []}, r"algo_list: is \[\]"),
+        ({"algo_list": ["abs_max", "best"]}, "algo: is 'best'"),
+        ({"batch_size_list": [2, 0]}, "batch_size_list: is 0"),
+        ({"batch_num_list": 1}, "batch_num_list: is 1; expected a list"),
+        ({"evaluate": None}, "evaluate: is None"),
+    ],
+)
+def test_searches_that_would_stop_later_do_not_begin(options, message, source, tmp_path):
+    options = {"evaluate": lambda predictor: 1.0, **options}
+    with pytest.raises(InputError, match=message):
+        search(source, tmp_path, make_features(), **options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("score", "what"), [(float("nan"), "nan"), (None, "NoneType")])
+def test_a_measure_that_is_no_number_is_refused(score, what, source, tmp_path):
+    lists = {"algo_list": ["abs_max"], "batch_num_list": [1], "batch_size_list": [2]}
+    with pytest.raises(InputError, match=f"evaluate: gives {what}; expected one number"):
+        search(source, tmp_path, make_features(), lambda predictor: score, **lists)
 
 
 @pytest.mark.parametrize(
@@ -220,12 +242,46 @@ def test_search_takes_the_best_by_the_users_measure(source, reference, tmp_path)
         ([{"input_ids": []}], "has no tokens in input_ids"),
         ([{"input_ids": [1]}, {"label": 1}], "has a row without 'input_ids'"),
         ({"input_ids": [1]}, "is one dict"),
+        ([{"input_ids": [1.5]}], "input_ids holds float64; expected whole numbers"),
+        ([{"input_ids": None}], "input_ids is none"),
+        ([{"input_ids": [1, None]}], "input_ids is none"),
+        ([{"input_ids": ["a"]}], "input_ids is none"),
+        ([{"input_ids": [1, 2], "token_type_ids": [0]}], r"token_type_ids has shape \[1\] for"),
+        ([{"input_ids": [1, 2], "token_type_ids": [0] * 3}], r"has shape \[3\] for \[2\]"),
+        ([{"input_ids": [1]}, None], "has a row without 'input_ids'"),
+        ([{"input_ids": np.ones([2, 3])}], "input_ids holds float64"),
+        (
+            [{"input_ids": np.ones([2, 3], "int64"), "token_type_ids": np.zeros([2, 2], "int64")}],
+            "has shape",
+        ),
         (3, "is int"),
     ],
 )
 def test_calibration_data_that_do_not_fit_are_refused(calibration, message, source, tmp_path):
     with pytest.raises(InputError, match=message):
         quantize_static(source, tmp_path / "x", calibration)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"quantizable_op_type": []}, r"quantizable_op_type: is \[\]"),
+        ({"quantizable_op_type": "matmul_v2"}, "quantizable_op_type: is 'matmul_v2'"),
+        ({"quantizable_op_type": ["softmax2"]}, "'softmax2' cannot be quantised"),
+        ({"scales": {"nowhere": 1.0}}, "scales: names 'nowhere'; expected a tensor"),
+        ({"scales": {"input_ids": float("nan")}}, "scales: gives nan"),
+        ({"scales": {"input_ids": 0.0}}, "scales: gives 0.0 for input_ids"),
+        ({"seed": -1}, "seed: is -1"),
+        ({"seed": "x"}, "seed: is 'x'"),
+        ({"collate": lambda rows: None}, "collate: gives NoneType as a batch"),
+        ({"collate": lambda rows: {"ids": 1}}, "collate: gives a batch without 'input_ids'"),
+        ({"collate": 3}, "collate: is 3"),
+    ],
+)
+def test_other_arguments_that_do_not_fit_are_refused(options, message, source, tmp_path):
+    with pytest.raises(InputError, match=message):
+        quantize_static(source, tmp_path / "x", make_features(), **options)
     assert not (tmp_path / "x").exists()
 
 
@@ -296,8 +352,17 @@ def test_what_cannot_be_trained_or_exported_is_refused(tmp_path):
         quantize_aware(model, activation_quantize_type="max")
     with pytest.raises(InputError, match="moving_rate: is 1"):
         quantize_aware(model, moving_rate=1)
+    for moving_rate in (float("nan"), "0.9", np.float32(0), None):
+        with pytest.raises(InputError, match="moving_rate: is"):
+            quantize_aware(model, moving_rate=moving_rate)
+    assert quantize_aware(model, moving_rate=np.float32(0.9)) is not model
     with pytest.raises(InputError, match="has no head"):
         quantize_aware(model.ernie)
+    frozen = make_model()
+    for parameter in frozen.parameters():
+        parameter.stop_gradient = True
+    with pytest.raises(InputError, match="no parameter that learns: all are frozen"):
+        quantize_aware(frozen)
     with pytest.raises(InputError, match="has no rounding in it"):
         export_quantized(model, tmp_path, make_features())
     with pytest.raises(InputError, match="been trained"):

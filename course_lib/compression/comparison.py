@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from course_lib.compression.quantization import _Pad
+from course_lib.compression.quantization import Pad, one_number
 from course_lib.data import convert_example
 from course_lib.deploy import Predictor
 from course_lib.deploy.export import PROGRAM, WEIGHTS
@@ -59,11 +59,17 @@ def compare(
         InputError: no model, no examples or fewer than two, labels of another number; Predictors
             of different numbers of threads.
     """
-    if not models:
-        raise InputError("models", "is empty", "at least one model by name")
-    if isinstance(examples, (str, Mapping)) or len(examples) < 2 or len(labels) != len(examples):
+    if not isinstance(models, Mapping) or not models:
+        problem = f"is {'empty' if isinstance(models, Mapping) else type(models).__name__}"
+        raise InputError("models", problem, "at least one model by name")
+    for name, given in (("examples", examples), ("labels", labels)):
+        if not hasattr(given, "__len__") or isinstance(given, (str, Mapping)):
+            raise InputError(name, f"is {type(given).__name__}", "a list, one for each example")
+    if len(examples) < 2 or len(labels) != len(examples):
         problem = f"are {len(examples)}, with {len(labels)} labels"
         raise InputError("examples", problem, "two or more, with one label each")
+    if score is not None and not callable(score):
+        raise InputError("score", f"is {score!r}", "a function of outputs and label")
     batch_size, rounds = whole("batch_size", batch_size, 1), whole("rounds", rounds, 1)
     max_length = whole("max_length", max_length, 3)
     ready = {
@@ -75,6 +81,9 @@ def compare(
         problem = f"run on {' and '.join(map(str, sorted(counts)))} threads"
         raise InputError("models", problem, "one number of threads for all")
     first = next(iter(ready.values()))
+    _check_one_task(ready)
+    if score is None:
+        _check_classes(first, labels)
     features = [_feature(first, example, max_length) for example in examples]
     times = _times(ready, _full_batch(features, batch_size, max_length), rounds)
     scores = {
@@ -106,17 +115,40 @@ def compare(
     return frame
 
 
+def _check_one_task(ready: Mapping[str, Predictor]) -> None:
+    first, *others = ready
+    for key in ("task", "problem", "labels"):
+        known = {name: ready[name].description.get(key) for name in ready}
+        for name in others:
+            if None not in (known[first], known[name]) and known[name] != known[first]:
+                problem = f"{name} has {key} {known[name]}, {first} has {known[first]}"
+                raise InputError("models", problem, "models of one task and its classes")
+
+
+def _check_classes(predictor: Predictor, labels: Sequence) -> None:
+    """Labels for `_is_right`: a class each."""
+    task, problem = (predictor.description.get(key) for key in ("task", "problem"))
+    if task not in (None, "sequence classification") or problem == "multi_label":
+        problem = f"is none, and the models are for {problem or task}"
+        raise InputError("score", problem, "a function of outputs and label")
+    most = len(predictor.labels) - 1 if predictor.labels else np.inf
+    for row, label in enumerate(labels):
+        whole(f"labels, row {row}", label, 0, most)
+
+
 def _feature(predictor: Predictor, example: str | Mapping, max_length: int) -> dict:
-    if isinstance(example, str):
+    if isinstance(example, str) and example.strip():
         ids, types = convert_example(
             {"text": example}, predictor.tokenizer, max_seq_length=max_length, is_test=True
         )[:2]
         return {"input_ids": ids, "token_type_ids": types}
-    return {
-        name: list(example[name])[:max_length]
-        for name in ("input_ids", "token_type_ids")
-        if name in example
-    }
+    if isinstance(example, str) or not isinstance(example, Mapping):
+        problem = (
+            "hold an empty text" if isinstance(example, str) else f"hold {type(example).__name__}"
+        )
+        raise InputError("examples", problem, "texts, or features with 'input_ids'")
+    arrays = Pad(predictor.input_names, 0, "examples")([example])
+    return {name: value[0, :max_length] for name, value in arrays.items()}
 
 
 def _full_batch(features: list[dict], rows: int, length: int) -> dict[str, np.ndarray]:
@@ -150,12 +182,13 @@ def _scores(
     """One score an example, in their order."""
     order = sorted(range(len(features)), key=lambda index: len(features[index]["input_ids"]))
     scores = np.zeros(len(features))
-    pad = _Pad(predictor.input_names, predictor.description.get("pad_token_id", 0))
+    pad = Pad(predictor.input_names, predictor.description.get("pad_token_id", 0), "examples")
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         outputs = predictor.run(pad([features[index] for index in chosen]))
         for place, index in enumerate(chosen):
-            scores[index] = score([output[place] for output in outputs], labels[index])
+            number = score([output[place] for output in outputs], labels[index])
+            scores[index] = one_number("score", number)
     return scores
 
 

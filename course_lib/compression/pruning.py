@@ -286,9 +286,15 @@ def _check_importance(model: paddle.nn.Layer, heads, neurons) -> None:
     for name, table, counts in zip(
         ("heads", "neurons"), (heads, neurons), shape_of(model), strict=True
     ):
-        lengths = [len(worth) for worth in table]
+        try:
+            rows = [np.asarray(worth, "float64") for worth in table]
+        except (TypeError, ValueError):
+            raise InputError(name, "are no rows of numbers", "what importance() gives") from None
+        lengths = [len(row) if row.ndim == 1 else row.shape for row in rows]
         if lengths != counts:
             raise InputError(name, f"has rows of {lengths}", f"{counts}, one value for each")
+        if not all(np.isfinite(row).all() for row in rows):
+            raise InputError(name, "holds nan or infinity", "finite numbers, to put in order")
 
 
 def cut(

@@ -12,6 +12,7 @@ So here the trained weights and scales go into a program as `quantize_static` wr
 from __future__ import annotations
 
 import copy
+import numbers
 import os
 import tempfile
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from pathlib import Path
 from course_lib.compression.quantization import load_program, quantize_static, static_mode
 from course_lib.deploy.export import export_model
 from course_lib.runtime import InputError
+from course_lib.training.trainer import check_trainable
 
 import paddle
 from paddle.nn.quant.quant_layers import QuantizedLinear
@@ -53,8 +55,8 @@ def quantize_aware(
         moving_rate: how much of the moving average each batch leaves, above 0 and below 1.
 
     Raises:
-        InputError: an unknown type or a `moving_rate` out of its range; a model without a head, or
-            without Linear layers.
+        InputError: an unknown type or a `moving_rate` out of its range; a model without a head,
+            without Linear layers, or with all its parameters frozen.
     """
     kinds = {"moving_average_abs_max": None, "range_abs_max": _LargestSoFar, "abs_max": _Largest}
     activation_quantize_type = activation_quantize_type or "moving_average_abs_max"
@@ -64,13 +66,14 @@ def quantize_aware(
     ):
         if value not in known:
             raise InputError(option, f"is {value!r}", f"one of {', '.join(known)}")
-    if not isinstance(moving_rate, float) or not 0 < moving_rate < 1:
+    if not isinstance(moving_rate, numbers.Real) or not 0 < moving_rate < 1:
         raise InputError("moving_rate", f"is {moving_rate!r}", "a number above 0 and below 1")
     if isinstance(model, PretrainedModel) and isinstance(model, model.base_model_class):
         problem = "has no head, so nothing says what rounding costs"
         raise InputError(type(model).__name__, problem, "a fine-tuned model")
     if not any(type(layer) is paddle.nn.Linear for layer in model.sublayers()):
         raise InputError(type(model).__name__, "has no Linear layer to quantise", "one that has")
+    check_trainable(model)
     quantised = copy.deepcopy(model)
     pact = "PACT" if use_pact else None
     quantiser = QAT(
@@ -79,7 +82,7 @@ def quantize_aware(
             "activation_preprocess_type": pact,
             "weight_quantize_type": weight_quantize_type,
             "activation_quantize_type": "moving_average_abs_max",
-            "moving_rate": moving_rate,
+            "moving_rate": float(moving_rate),
             "quantizable_layer_type": ["Linear"],
         },
         act_quantize=kinds[activation_quantize_type],

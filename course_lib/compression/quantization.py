@@ -14,6 +14,7 @@ import contextlib
 import copy
 import io
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -83,6 +84,48 @@ def check_options(
             raise InputError(option, f"is {value!r}", f"one of {', '.join(map(str, known))}")
 
 
+def check_lists(
+    algo_list: Sequence[str],
+    batch_num_list: Sequence[int | None],
+    batch_size_list: Sequence[int],
+    **options,
+) -> None:
+    """Refuse lists for `search` that are empty or hold what cannot work.
+
+    Args:
+        options: as for `check_options`, for every algorithm.
+
+    Raises:
+        InputError: it names the list, or the option.
+    """
+    lists = {"algo_list": algo_list, "batch_num_list": batch_num_list}
+    for name, values in {**lists, "batch_size_list": batch_size_list}.items():
+        if not isinstance(values, (list, tuple)) or not values:
+            raise InputError(name, f"is {values!r}", "a list with one value at least")
+    for algo in algo_list:
+        check_options(algo, **options)
+    for name, values in (("batch_num_list", batch_num_list), ("batch_size_list", batch_size_list)):
+        for value in values:
+            if value is not None or name == "batch_size_list":
+                whole(name, value, 1)
+
+
+def one_number(name: str, value) -> float:
+    """What a function of the user gives, as a float.
+
+    Raises:
+        InputError: no number, or nan: no other score would be higher, nor lower.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        problem = f"gives {type(value).__name__}"
+        raise InputError(name, problem, "one number, higher is better") from None
+    if math.isnan(number):
+        raise InputError(name, "gives nan", "one number, higher is better")
+    return number
+
+
 def quantize_static(
     source: str | os.PathLike,
     target: str | os.PathLike,
@@ -131,16 +174,25 @@ def quantize_static(
         The common path of the new files. The same call gives the same bytes.
 
     Raises:
-        InputError: an option that does not work, no calibration data, or data that lack an input.
+        InputError: an option that does not work, no calibration data, data that lack an input or
+            hold something else than ids of tokens, a scale of a tensor that there is not.
     """
     check_options(algo, weight_quantize_type, activation_quantize_type, round_type, bias_correction)
     supported = post_training_quantization.SUPPORT_QUANTIZATION_OP_DICT
+    if isinstance(quantizable_op_type, str) or not quantizable_op_type:
+        problem = f"is {quantizable_op_type!r}"
+        raise InputError("quantizable_op_type", problem, 'a list, such as ["matmul_v2"]')
     for kind in quantizable_op_type:
         if kind not in supported:
             raise InputError("quantizable_op_type", f"{kind!r} cannot be quantised", "matmul_v2")
     source, target = find_files(source), Path(target)
     with static_mode() as executor:
         program, names, _ = load_program(source, executor)
+        for tensor, limit in (scales or {}).items():
+            if not program.global_block().has_var(tensor):
+                raise InputError("scales", f"names {tensor!r}", "a tensor of the program")
+            if one_number("scales", limit) <= 0 or math.isinf(limit):
+                raise InputError("scales", f"gives {limit} for {tensor}", "a number above 0")
         batches = calibration_batches(
             calibration,
             names,
@@ -547,17 +599,16 @@ def search(
         algo, batch_size, batch_nums and score, a row a combination.
 
     Raises:
-        InputError: as `quantize_static`, and for an empty list, before anything is computed.
+        InputError: as `quantize_static`; a list that is empty or holds what cannot work, before
+            anything is computed; `evaluate` gives no number.
     """
     if "algo" in options or "batch_size" in options or "batch_nums" in options:
         raise InputError("search", "one value and a list of values", "the list alone")
-    lists = {"algo_list": algo_list, "batch_num_list": batch_num_list}
-    for argument, values in {**lists, "batch_size_list": batch_size_list}.items():
-        if isinstance(values, str) or not values:
-            raise InputError(argument, f"is {values!r}", "a list with one value at least")
+    if not callable(evaluate):
+        raise InputError("evaluate", f"is {evaluate!r}", "a function of a Predictor")
     asked = ("weight_quantize_type", "activation_quantize_type", "round_type", "bias_correction")
-    for algo in algo_list:
-        check_options(algo, **{key: options[key] for key in asked if key in options})
+    given = {key: options[key] for key in asked if key in options}
+    check_lists(algo_list, batch_num_list, batch_size_list, **given)
     table = []
     for algo in algo_list:
         for batch_size in batch_size_list:
@@ -565,7 +616,8 @@ def search(
                 how = {"algo": algo, "batch_size": batch_size, "batch_nums": batch_nums}
                 directory = Path(target, f"{algo}{batch_size}_{batch_nums}")
                 path = quantize_static(source, directory, calibration, name=name, **how, **options)
-                table.append({"path": path, **how, "score": float(evaluate(Predictor(path)))})
+                score = one_number("evaluate", evaluate(Predictor(path)))
+                table.append({"path": path, **how, "score": score})
     frame = pd.DataFrame(table)
     return frame["path"][frame["score"].idxmax()], frame
 
@@ -598,7 +650,9 @@ def calibration_batches(
     Raises:
         InputError: there is nothing to calibrate with, or what there is does not fit.
     """
-    batch_size = whole("batch_size", batch_size, 1)
+    batch_size, seed = whole("batch_size", batch_size, 1), whole("seed", seed, 0, 2**32 - 1)
+    if collate is not None and not callable(collate):
+        raise InputError("collate", f"is {collate!r}", "a function of a list of features")
     if batch_nums is not None:
         batch_nums = whole("batch_nums", batch_nums, 1)
     expected = f"features or batches with {', '.join(names)}"
@@ -632,15 +686,44 @@ def calibration_batches(
             order = order[: batch_size * batch_nums]
         rows = [items[int(index)] for index in order]
         chunks = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-        items = [(collate or _Pad(names, pad_token_id))(chunk) for chunk in chunks]
+        items = [(collate or Pad(names, pad_token_id))(chunk) for chunk in chunks]
     elif batch_nums is not None:
         items = [items[index] for index in range(min(batch_nums, len(items)))]
     batches = []
+    where = "calibration" if collate is None else "collate"
     for item in items:
-        arrays = {name: _array(item[name]) for name in names if name in item}
-        arrays.setdefault("token_type_ids", np.zeros_like(arrays[names[0]]))
-        batches.append(tuple(arrays[name].astype("int64") for name in names))
+        if not isinstance(item, Mapping):
+            raise InputError(where, f"gives {type(item).__name__} as a batch", expected)
+        arrays = {}
+        for name in names:
+            if name in item:
+                arrays[name] = _ids(where, name, item[name])
+            elif name == "token_type_ids" and arrays:
+                arrays[name] = np.zeros_like(arrays[names[0]])
+            else:
+                raise InputError(where, f"gives a batch without {name!r}", expected)
+        _check_one_shape(where, arrays)
+        batches.append(tuple(arrays.values()))
     return batches
+
+
+def _ids(where: str, name: str, value) -> np.ndarray:
+    value = _array(value)
+    if value.size == 0:
+        raise InputError(where, f"has no tokens in {name}", "one token at least")
+    if value.dtype.kind not in "iub":
+        problem = f"{name} holds {value.dtype}" if value.dtype.kind == "f" else f"{name} is none"
+        raise InputError(where, problem, "whole numbers: ids of tokens")
+    return value.astype("int64")
+
+
+def _check_one_shape(where: str, arrays: Mapping[str, np.ndarray]) -> None:
+    shapes = {name: list(value.shape) for name, value in arrays.items()}
+    first, *others = shapes
+    for name in others:
+        if shapes[name] != shapes[first]:
+            problem = f"{name} has shape {shapes[name]} for {shapes[first]} of {first}"
+            raise InputError(where, problem, "one shape for all")
 
 
 def _check_ids(batches: list[tuple[np.ndarray, ...]], names: Sequence[str], source: Path) -> None:
@@ -648,8 +731,6 @@ def _check_ids(batches: list[tuple[np.ndarray, ...]], names: Sequence[str], sour
     rows, positions = table_rows(source.with_name(source.name + PROGRAM))
     for batch in batches:
         for name, values in zip(names, batch, strict=True):
-            if values.size == 0:
-                raise InputError("calibration", f"has no tokens in {name}", "one token at least")
             most = rows.get(name)
             if most is not None and not 0 <= values.min() <= values.max() < most:
                 wrong = values[(values < 0) | (values >= most)].flat[0]
@@ -660,28 +741,44 @@ def _check_ids(batches: list[tuple[np.ndarray, ...]], names: Sequence[str], sour
 
 
 def _array(value) -> np.ndarray:
-    return value.numpy() if isinstance(value, paddle.Tensor) else np.asarray(value)
+    if isinstance(value, paddle.Tensor):
+        return value.numpy()
+    try:
+        return np.asarray(value)
+    except ValueError:  # lists of several lengths
+        return np.asarray(None)
 
 
-class _Pad:
-    """Pads features to the longest of their batch."""
+class Pad:
+    """Pads features to the longest of their batch.
 
-    def __init__(self, names: Sequence[str], pad_token_id: int) -> None:
-        self.names, self.pad_token_id = names, pad_token_id
+    Args:
+        names: of the model's inputs; all but the first may be absent, and are then 0.
+        where: what the features are called, for messages.
 
-    def __call__(self, rows: list[Mapping]) -> dict[str, np.ndarray]:
-        batch = {}
-        first = self.names[0]
+    Raises:
+        InputError: a row without its ids, with something else in their place, or with columns of
+            different lengths.
+    """
+
+    def __init__(self, names: Sequence[str], pad_token_id: int, where: str = "calibration") -> None:
+        self.names, self.pad_token_id, self.where = names, pad_token_id, where
+
+    def __call__(self, rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
+        first, read = self.names[0], []
         for row in rows:
-            if first not in row:
-                raise InputError("calibration", f"has a row without {first!r}", "one in each row")
-        length = max(len(row[first]) for row in rows)
+            if not isinstance(row, Mapping) or first not in row:
+                raise InputError(self.where, f"has a row without {first!r}", "one in each row")
+            read.append({n: _ids(self.where, n, row[n]) for n in self.names if n in row})
+            _check_one_shape(self.where, read[-1])
+        length = max(len(row[first]) for row in read)
+        batch = {}
         for name in self.names:
             filler = self.pad_token_id if name == "input_ids" else 0
             batch[name] = np.full((len(rows), length), filler, "int64")
-            for index, row in enumerate(rows):
-                value = row.get(name, ())
-                batch[name][index, : len(value)] = value
+            for index, row in enumerate(read):
+                if name in row:
+                    batch[name][index, : len(row[name])] = row[name]
         return batch
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,11 +24,15 @@ from course_lib.compression.pruning import (
     reorder,
     shape_of,
 )
-from course_lib.compression.quantization import check_options, quantize_embeddings, search
+from course_lib.compression.quantization import (
+    check_lists,
+    one_number,
+    quantize_embeddings,
+    search,
+)
 from course_lib.deploy import Predictor, export_model
 from course_lib.models.backbone import WEIGHT_FILES, _quiet
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
 from course_lib.training import decode_answers, exact_match
 from course_lib.training.prediction import inference_mode
 from course_lib.training.trainer import (
@@ -39,6 +42,7 @@ from course_lib.training.trainer import (
     check_arguments,
     check_labels,
     check_rows,
+    check_trainable,
 )
 
 import numpy as np
@@ -252,10 +256,8 @@ class CompressTrainer(CourseTrainer):
             directory,
             self._calibration(),
             lambda predictor: self._score(_Static(predictor)),
-            algo_list=args.algo_list or ["mse", "KL"],
-            batch_num_list=args.batch_num_list or [1],
-            batch_size_list=args.batch_size_list or [4, 8, 16],
             seed=args.seed,
+            **self._lists(),
             **self._static_options(),
         )
         return [(Path(row.pop("path")), row) for row in frame.to_dict("records")]
@@ -296,6 +298,14 @@ class CompressTrainer(CourseTrainer):
             use_pact=args.use_pact,
             moving_rate=args.moving_rate,
         )
+
+    def _lists(self) -> dict:
+        args = self.args
+        return {
+            "algo_list": args.algo_list or ["mse", "KL"],
+            "batch_num_list": args.batch_num_list or [1],
+            "batch_size_list": args.batch_size_list or [4, 8, 16],
+        }
 
     def _static_options(self) -> dict:
         args = self.args
@@ -348,14 +358,7 @@ class CompressTrainer(CourseTrainer):
                 score = (self._evaluate or self._built_in())(self, model, loader)
         finally:
             model.train() if training else model.eval()
-        try:
-            number = float(score)
-        except (TypeError, ValueError):
-            problem = f"gives {type(score).__name__}"
-            raise InputError("custom_evaluate", problem, "one number, higher is better") from None
-        if math.isnan(number):  # no score would be higher, nor lower
-            raise InputError("custom_evaluate", "gives nan", "one number, higher is better")
-        return number
+        return one_number("custom_evaluate", score)
 
     def _built_in(self) -> Callable | None:
         name = type(self.model).__name__
@@ -403,7 +406,7 @@ class CompressTrainer(CourseTrainer):
         for name in ("width_mult_list", "algo_list", "batch_size_list", "batch_num_list"):
             given = getattr(args, name)
             if given is not None and not isinstance(given, (list, tuple)):
-                raise InputError(name, f"is {given!r}", "a list")
+                raise InputError(name, f"is {given!r}", f"a list, such as [{given!r}]")
         check_arguments(args)
         if args.input_dtype != "int64":
             problem = f"is {args.input_dtype!r}, and calibration and Predictor feed int64"
@@ -431,12 +434,9 @@ class CompressTrainer(CourseTrainer):
         if "dynabert" in parts:
             self._widths()
         if "ptq" in parts:
-            for algo in args.algo_list or ["mse"]:
-                check_options(algo=algo, **self._static_options())
-            for name in ("batch_size_list", "batch_num_list"):
-                for value in getattr(args, name) or ():
-                    if value is not None or name == "batch_size_list":
-                        whole(name, value, 1)
+            check_lists(**self._lists(), **self._static_options())
+        if parts & {"dynabert", "qat"}:
+            check_trainable(self.model)
         if "qat" in parts:
             self._rounded(self.model)
         return parts

@@ -107,6 +107,7 @@ class CourseTrainer(Trainer):
                 checkpoint is not whole or is one of another model.
         """
         check_arguments(self.args)
+        check_trainable(self.model)
         checkpoint = self._checkpoint(resume_from_checkpoint)
         self._check_output_dir(checkpoint)
         self._check_data()
@@ -518,6 +519,17 @@ def trainer_history(state: TrainerState) -> dict[str, list[float]]:
     return history
 
 
+def check_trainable(model: paddle.nn.Layer) -> None:
+    """Refuse a model of which no parameter can learn.
+
+    Raises:
+        InputError: all are frozen (`stop_gradient`), or there is none.
+    """
+    if all(parameter.stop_gradient for parameter in model.parameters()):
+        problem = "has no parameter that learns: all are frozen"
+        raise InputError(type(model).__name__, problem, "stop_gradient=False for some of them")
+
+
 _NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {  # arguments that are no counts
     "learning_rate": (lambda value: value >= 0, "0 or more"),
     "weight_decay": (lambda value: value >= 0, "0 or more"),
@@ -594,7 +606,9 @@ def check_rows(where: str, dataset, columns: Sequence[str], labels: Sequence[str
                 fits = value.dtype.kind in "iub" or bool(np.isfinite(value).all())
             except (TypeError, ValueError):  # no numbers, or lists of several lengths
                 fits = False
-            if not fits or (name == "input_ids" and value.ndim == 0):
+            if name == "input_ids" and fits:
+                fits = value.ndim > 0 and value.dtype.kind in "iu"
+            if not fits:
                 problem = f"row {row} has {name} {_short(feature[name])}"
                 raise InputError(where, problem, "numbers")
             if name == "input_ids":
