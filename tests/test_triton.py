@@ -1,0 +1,389 @@
+import builtins
+import importlib.util
+import json
+import shutil
+import sys
+import types
+
+from course_lib.compression import quantize_static
+from course_lib.deploy import Predictor, export_model
+from course_lib.deploy.triton import check_repository, main, write_repository
+from course_lib.models import load_backbone
+from course_lib.runtime import InputError
+
+import numpy as np
+import paddle
+import pytest
+from google.protobuf import json_format
+
+TEXTS = ["房间很干净，服务很好", "太差了", "书很好看，nice", "电脑坏了，客服不理人，再也不来了" * 3]
+SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
+LABELS = ["差", "好, 很好", 'a "b" \\']
+
+
+def export(directory, **config):
+    paddle.seed(0)
+    model, tokenizer = load_backbone(
+        "fresh", vocab_texts=TEXTS * 3, label_list=LABELS, **SIZES | config
+    )
+    for weight in (model.ernie.pooler.dense.weight, model.classifier.weight):
+        weight.set_value(paddle.randn(weight.shape))  # so that texts differ
+    thresholds = dict(zip(LABELS, [0.3, 0.9, 0.5], strict=True)) if config else None
+    return export_model(model, directory, tokenizer, 32, thresholds=thresholds)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    return export(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    problem = "multi_label_classification"
+    return export(tmp_path_factory.mktemp("several"), problem_type=problem)
+
+
+@pytest.fixture()
+def repository(exported, tmp_path):
+    pytest.importorskip("tritonclient.grpc", reason="tritonclient exists for Linux only")
+    return write_repository(exported, tmp_path / "models", "reviews", "paddle", 8)
+
+
+@pytest.fixture()
+def backend(monkeypatch):
+    """What the Python backend's README says of triton_python_backend_utils, and a loader."""
+    utils = types.ModuleType("triton_python_backend_utils")
+
+    class Tensor:
+        def __init__(self, name, array):
+            assert isinstance(array, np.ndarray)
+            self._name, self._array = name, array
+
+        def name(self):
+            return self._name
+
+        def as_numpy(self):
+            return self._array
+
+    class TritonError:
+        def __init__(self, message):
+            self._message = message
+
+        def message(self):
+            return self._message
+
+    class InferenceRequest:
+        def __init__(self, inputs):
+            self._inputs = inputs
+
+        def inputs(self):
+            return self._inputs
+
+    class InferenceResponse:
+        def __init__(self, output_tensors, error=None):
+            self._tensors, self._error = output_tensors, error
+
+        def output_tensors(self):
+            return self._tensors
+
+        def has_error(self):
+            return self._error is not None
+
+        def error(self):
+            return self._error
+
+    def get_input_tensor_by_name(request, name):
+        return next((one for one in request.inputs() if one.name() == name), None)
+
+    utils.Tensor, utils.TritonError = Tensor, TritonError
+    utils.InferenceRequest, utils.InferenceResponse = InferenceRequest, InferenceResponse
+    utils.get_input_tensor_by_name = get_input_tensor_by_name
+    monkeypatch.setitem(sys.modules, utils.__name__, utils)
+    return utils
+
+
+class Server:
+    """Runs an ensemble's steps as Triton does: by the maps, each batch with its first dimension."""
+
+    def __init__(self, repository, name, utils, predictor):
+        self.configs = check_repository(repository)
+        self.name, self.utils, self.predictor = name, utils, predictor
+        self.models = {}
+        for model, config in self.configs.items():
+            if config.backend == "python":
+                file = repository / model / "1" / "model.py"
+                spec = importlib.util.spec_from_file_location(f"model_{model}", file)
+                module = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+                self.models[model] = module.TritonPythonModel()
+                arguments = {"model_name": model, "model_version": "1"}
+                self.models[model].initialize({"model_config": as_json(config), **arguments})
+
+    def infer(self, requests):
+        """A list of arrays of bytes [texts, 1] -> a list of {"LABELS", "PROBABILITIES"}."""
+        known = [{"TEXT": request} for request in requests]
+        for step in self.configs[self.name].ensemble_scheduling.step:
+            inputs = [{key: one[step.input_map[key]] for key in step.input_map} for one in known]
+            if step.model_name in self.models:
+                answers = self._python(step.model_name, inputs)
+            else:
+                names = [output.name for output in self.configs[step.model_name].output]
+                answers = [dict(zip(names, self.predictor.run(one), strict=True)) for one in inputs]
+            for one, answer in zip(known, answers, strict=True):
+                for tensor in self.configs[step.model_name].output:
+                    value = answer[tensor.name]
+                    assert value.shape[1:] == tuple(tensor.dims) or list(tensor.dims) == [-1]
+                    one[step.output_map[tensor.name]] = value
+        return [
+            {output.name: one[output.name] for output in self.configs[self.name].output}
+            for one in known
+        ]
+
+    def _python(self, model, inputs):
+        responses = self.models[model].execute([self.request(one) for one in inputs])
+        assert not any(response.has_error() for response in responses)
+        return [{one.name(): one.as_numpy() for one in each.output_tensors()} for each in responses]
+
+    def request(self, arrays):
+        tensors = [self.utils.Tensor(name, array) for name, array in arrays.items()]
+        return self.utils.InferenceRequest(tensors)
+
+
+def as_json(config):
+    """The configuration as Triton hands it to initialize()."""
+    return json_format.MessageToJson(config, preserving_proto_field_name=True)
+
+
+def as_bytes(texts):
+    return np.array([[text.encode()] for text in texts], dtype=np.object_)
+
+
+@pytest.mark.parametrize("kind", ["exported", "several"])
+def test_the_repository_answers_as_the_predictor_does(kind, backend, tmp_path, request):
+    pytest.importorskip("tritonclient.grpc", reason="tritonclient exists for Linux only")
+    source = request.getfixturevalue(kind)
+    repository = write_repository(source, tmp_path / "models", backend="paddle")
+    predictor = Predictor(source)
+    server = Server(repository, "classifier", backend, predictor)
+    answers = server.infer([as_bytes(TEXTS[:1]), as_bytes(TEXTS[1:])])
+    labels = [json.loads(one) for answer in answers for one in answer["LABELS"][:, 0]]
+    expected = predictor.classify(TEXTS)
+    assert labels == [one["labels"] for one in expected]
+    if kind == "several":
+        assert len({len(one) for one in labels}) > 1  # some texts have more labels than others
+    probabilities = np.concatenate([answer["PROBABILITIES"] for answer in answers])
+    assert probabilities.dtype == np.float32
+    assert np.abs(probabilities - predictor.predict(TEXTS)).max() < 1e-5
+
+
+def test_ids_are_those_of_the_course_padded_to_few_lengths(repository, exported, backend):
+    server = Server(repository, "reviews", backend, None)
+    model = server.models["reviews_tokenizer"]
+    responses = model.execute(
+        [server.request({"TEXT": as_bytes(TEXTS)}), server.request({"TEXT": as_bytes(TEXTS[1:2])})]
+    )
+    long, short = [
+        {one.name(): one.as_numpy() for one in each.output_tensors()} for each in responses
+    ]
+    assert long["input_ids"].shape == long["token_type_ids"].shape == (4, 32)  # cut at max_length
+    assert short["input_ids"].shape == (1, 16)
+    tokenizer = Predictor(exported).tokenizer
+    for text, row in zip(TEXTS, long["input_ids"], strict=True):
+        ids = tokenizer(text, max_length=32, truncation=True)["input_ids"]
+        assert row.tolist() == ids + [tokenizer.pad_token_id] * (32 - len(ids))
+
+
+def test_one_bad_text_fails_its_own_request_only(repository, backend):
+    server = Server(repository, "reviews", backend, None)
+    bad = [np.array([[b"\xff\xfe"]], dtype=np.object_), as_bytes(["好", " \n"])]
+    requests = [server.request({"TEXT": one}) for one in [*bad, as_bytes(["好"])]]
+    broken, empty, good = server.models["reviews_tokenizer"].execute(requests)
+    assert "utf-8" in broken.error().message() and "empty text" in empty.error().message()
+    assert not good.has_error() and good.output_tensors()
+
+
+def test_the_repository_has_tritons_layout(repository, exported):
+    found = sorted(
+        str(one.relative_to(repository)) for one in repository.rglob("*") if one.is_file()
+    )
+    assert found == [
+        "README.md",
+        "reviews/1/.keep",
+        "reviews/config.pbtxt",
+        "reviews_model/1/model.pdiparams",
+        "reviews_model/1/model.pdmodel",
+        "reviews_model/config.pbtxt",
+        "reviews_postprocess/1/model.py",
+        "reviews_postprocess/config.pbtxt",
+        "reviews_postprocess/labels.txt",
+        "reviews_tokenizer/1/model.py",
+        "reviews_tokenizer/1/special_tokens_map.json",
+        "reviews_tokenizer/1/tokenizer_config.json",
+        "reviews_tokenizer/1/vocab.txt",
+        "reviews_tokenizer/config.pbtxt",
+    ]
+    assert (repository / "reviews_postprocess/labels.txt").read_text("utf-8").split("\n") == [
+        *LABELS,
+        "",
+    ]
+    configs = check_repository(repository)
+    assert {one.max_batch_size for one in configs.values()} == {8}
+    model = configs["reviews_model"]
+    assert [(one.name, list(one.dims)) for one in model.input] == [
+        ("input_ids", [-1]),
+        ("token_type_ids", [-1]),
+    ]
+    assert list(model.output[0].dims) == [3] and model.dynamic_batching.ByteSize()
+    assert "has not been run in Triton" in (repository / "README.md").read_text("utf-8")
+
+
+def test_onnx_runtime_is_taken_where_there_is_a_file(exported, tmp_path):
+    convert = pytest.importorskip("course_lib.deploy.onnx").convert
+    source = tmp_path / "model"
+    shutil.copytree(exported.parent, source)
+    with pytest.raises(InputError, match=r"has no model\.onnx; expected deploy\.onnx\.convert"):
+        write_repository(source, tmp_path / "models", backend="onnxruntime")
+    convert(source)
+    repository = write_repository(source, tmp_path / "models")
+    assert check_repository(repository)["classifier_model"].backend == "onnxruntime"
+    file = repository / "classifier_model" / "1" / "model.onnx"
+    whole = file.read_bytes()
+    file.write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="is no ONNX file"):
+        check_repository(repository)
+    file.write_bytes(whole)
+    config = repository / "classifier_model" / "config.pbtxt"
+    config.write_text(config.read_text("utf-8").replace("input_ids", "ids"), "utf-8")
+    with pytest.raises(InputError, match=r"its inputs are ids, token_type_ids; .* in model\.onnx"):
+        check_repository(repository)
+
+
+@pytest.mark.parametrize(
+    ("model", "old", "new", "message"),
+    [
+        ("reviews", "}\n", "}}\n", "is no model configuration"),
+        ("reviews", "max_batch_size", "max_batch", 'no field named "max_batch"'),
+        (
+            "reviews_model",
+            "reviews_model",
+            "other",
+            "its name is 'other'; expected 'reviews_model'",
+        ),
+        ("reviews_model", "TYPE_FP32", "TYPE_FP16", "LOGITS is TYPE_FP32 .*logits is TYPE_FP16"),
+        ("reviews_tokenizer", "TYPE_INT64", "TYPE_INT32", "input_ids is TYPE_INT64 .* TYPE_INT32"),
+        ("reviews_postprocess", "[3]", "[4]", "labels.txt: has 3 labels; expected 4"),
+        (
+            "reviews_model",
+            "[3]",
+            "[2]",
+            r"LOGITS is TYPE_FP32 \[3\], but logits is TYPE_FP32 \[2\]",
+        ),
+        ("reviews_model", "[3]", "[0]", r"has dimensions \[0\]"),
+        ("reviews_model", "token_type_ids", "segments", "its inputs are input_ids, segments"),
+        ("reviews_model", '"paddle"', '"tensorrt"', "its backend is 'tensorrt'"),
+        ("reviews_model", "batch_size: 8", "batch_size: 4", "max_batch_size is 8, step .* takes 4"),
+        ("reviews", '"reviews_model"', '"model"', "step model: no such model"),
+        ("reviews", "model_version: -1", "model_version: 3", "has no version 3"),
+        ("reviews", 'key: "LOGITS"', 'key: "X"', "input_map has X; expected .* LOGITS"),
+        ("reviews", 'value: "logits"', 'value: "LABELS"', "gives|nothing before it gives"),
+        (
+            "reviews",
+            'input_map { key: "token_type_ids" value: "token_type_ids" }',
+            "",
+            "lacks token",
+        ),
+        ("reviews", '"PROBABILITIES" data', '"SCORES" data', "no step gives its output 'SCORES'"),
+    ],
+)
+def test_what_does_not_fit_is_named(repository, model, old, new, message):
+    file = repository / model / "config.pbtxt"
+    text = file.read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), "utf-8")
+    with pytest.raises(InputError, match=message):
+        check_repository(repository)
+
+
+def test_missing_and_damaged_files_are_named(repository):
+    post = repository / "reviews_postprocess" / "1" / "model.py"
+    code = post.read_text("utf-8")
+    for changed, message in (
+        (code.replace("def execute", "def run"), r"has no TritonPythonModel\.execute"),
+        (code + "\n)", "is no Python"),
+    ):
+        post.write_text(changed, "utf-8")
+        with pytest.raises(InputError, match=message):
+            check_repository(repository)
+    post.unlink()
+    with pytest.raises(InputError, match=r"model\.py: does not exist"):
+        check_repository(repository)
+    (repository / "reviews_model" / "1" / "model.pdiparams").unlink()
+    with pytest.raises(InputError, match=r"has no model\.pdiparams"):
+        check_repository(repository)
+    shutil.rmtree(repository / "reviews_model" / "1")
+    with pytest.raises(InputError, match="has no version directory"):
+        check_repository(repository)
+    with pytest.raises(InputError, match=r"holds no \*/config\.pbtxt"):
+        check_repository(repository / "nothing")
+
+
+def test_what_cannot_be_served_is_refused(exported, tmp_path):
+    def changed(**keys):
+        folder = tmp_path / f"changed-{len(list(tmp_path.iterdir()))}"
+        shutil.copytree(exported.parent, folder)
+        file = folder / "deploy.json"
+        file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **keys}), "utf-8")
+        return folder
+
+    target = tmp_path / "models"
+    for source, options, message in (
+        (changed(task="question answering"), {}, "is for question answering"),
+        (changed(task=None), {}, r"is for a task that no deploy\.json names"),
+        (changed(labels=None), {}, r"names no labels"),
+        (changed(labels=["a\nb", "c", "d"]), {}, r"'a\\nb' breaks the line"),
+        (exported, {"name": "../up"}, r"name: is '\.\./up'"),
+        (exported, {"backend": "tensorrt"}, "backend: is 'tensorrt'"),
+        (exported, {"max_batch_size": 0}, "max_batch_size: is 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            write_repository(source, target, **options)
+    without = changed()
+    (without / "tokenizer_config.json").unlink()
+    with pytest.raises(InputError, match="has no tokenizer"):
+        write_repository(without, target)
+    rows = [{"input_ids": list(range(1, 9)), "token_type_ids": [0] * 8}] * 4
+    quantised = quantize_static(exported, tmp_path / "int8", rows, algo="abs_max")
+    with pytest.raises(InputError, match="is quantised, and Triton's Paddle backend"):
+        write_repository(quantised, target)
+    assert not target.exists()
+    target.mkdir()
+    (target / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="exists and is not empty"):
+        write_repository(exported, target)
+    assert [one.name for one in target.iterdir()] == ["mine.txt"]
+
+
+def test_without_tritonclient_the_check_says_so(exported, tmp_path, monkeypatch):
+    write_repository(exported, tmp_path, backend="paddle")
+    real = builtins.__import__
+
+    def absent(name, *rest):
+        if name.startswith("tritonclient"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(InputError, match=r"tritonclient\[grpc\], which .* is missing"):
+        check_repository(tmp_path)
+
+
+def test_the_command_line(exported, tmp_path, capsys):
+    pytest.importorskip("tritonclient.grpc", reason="tritonclient exists for Linux only")
+    target = tmp_path / "models"
+    assert main([str(exported), str(target), "--name", "reviews"]) == 0
+    assert "reviews_tokenizer: written and checked" in capsys.readouterr().out
+    assert main([str(exported), str(target)]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"{target}: exists and is not empty; expected the name of a new directory\n"
+    )
