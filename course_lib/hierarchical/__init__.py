@@ -13,14 +13,15 @@ _HOME = {
     "write_dataset": "files",
     "read_doccano": "doccano",
     "write_doccano": "doccano",
-    "report": "report",
-    "report_lines": "report",
-    "write_bad_cases": "report",
+    "report": "reports",
+    "report_lines": "reports",
+    "write_bad_cases": "reports",
     "decode": "thresholds",
     "tune": "thresholds",
     "Classifier": "model",
     "multi_label_features": "model",
     "train": "model",
+    "prune": "pruning",
 }
 
 __all__ = sorted(_HOME)

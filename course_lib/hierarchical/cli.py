@@ -246,7 +246,7 @@ def run_train(args: argparse.Namespace) -> None:
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
-    from course_lib.hierarchical.report import report, report_lines, write_bad_cases
+    from course_lib.hierarchical.reports import report, report_lines, write_bad_cases
 
     taxonomy, train_examples, dev_examples = load_splits(args)
     classifier = load_classifier(args, taxonomy)
@@ -329,7 +329,7 @@ def run_export(args: argparse.Namespace) -> None:
 
 def run_prune(words: Sequence[str]) -> int:
     from course_lib.hierarchical.progress import Lines
-    from course_lib.hierarchical.prune import (
+    from course_lib.hierarchical.pruning import (
         DataArguments,
         ModelArguments,
         PruneArguments,

@@ -11,7 +11,7 @@ from course_lib.compression import load_pruned
 from course_lib.compression.pruning import HEADS, multi_label
 from course_lib.data import batchify_fn, convert_example
 from course_lib.deploy import Predictor, export_model
-from course_lib.hierarchical.report import averages
+from course_lib.hierarchical.reports import averages
 from course_lib.hierarchical.taxonomy import Taxonomy
 from course_lib.hierarchical.thresholds import (
     decode,

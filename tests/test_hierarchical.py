@@ -1,0 +1,405 @@
+"""Trees and graphs of labels, the guide's files with all their faults, and doccano."""
+
+from __future__ import annotations
+
+import json
+
+import course_lib  # noqa: F401
+from course_lib.hierarchical import (
+    Taxonomy,
+    read_dataset,
+    read_doccano,
+    read_labels,
+    validate,
+    write_dataset,
+    write_doccano,
+)
+from course_lib.hierarchical.cli import main
+from course_lib.hierarchical.doccano import split_examples
+from course_lib.hierarchical.files import read_texts
+from course_lib.runtime import InputError
+
+import hierarchical_task as task
+import numpy as np
+import pytest
+
+TREE = Taxonomy(["猫", "猫##美国短毛猫", "猫##美国短毛猫##美短虎斑", "猫##波斯猫", "兔"])
+DIAMOND = {"鸭嘴兽": ["哺乳", "卵生"], "哺乳": ["动物"], "卵生": ["动物"], "动物": []}
+
+
+# ---- taxonomies
+
+
+def test_a_path_has_one_parent_and_a_level_a_part():
+    deepest = "猫##美国短毛猫##美短虎斑"
+    assert TREE.parents(deepest) == ("猫##美国短毛猫",) and TREE.parents("猫") == ()
+    assert TREE.ancestors(deepest) == ("猫", "猫##美国短毛猫")
+    assert TREE.children("猫") == ("猫##美国短毛猫", "猫##波斯猫")
+    assert TREE.children() == ("猫", "兔")
+    assert [TREE.level(label) for label in TREE.labels] == [1, 2, 3, 2, 1]
+    assert TREE.levels == (("猫", "兔"), ("猫##美国短毛猫", "猫##波斯猫"), (deepest,))
+    assert TREE.missing([deepest, "猫"]) == ("猫##美国短毛猫",)
+    assert TREE.complete([deepest, "兔"]) == ["猫", "猫##美国短毛猫", deepest, "兔"]
+    assert len(TREE) == 5 and "兔" in TREE and "狗" not in TREE
+    # a parent may come after its child: ids are the order of the list
+    assert Taxonomy(["a##b", "a"]).complete(["a##b"]) == ["a##b", "a"]
+    assert Taxonomy(["a", "a/b"], separator="/").parents("a/b") == ("a",)
+
+
+def test_a_graph_has_all_its_parents_and_unfolds_into_paths():
+    graph = Taxonomy.from_edges(DIAMOND)
+    assert set(graph.parents("鸭嘴兽")) == {"哺乳", "卵生"}
+    assert set(graph.ancestors("鸭嘴兽")) == {"动物", "哺乳", "卵生"}
+    assert [graph.level(label) for label in ("动物", "哺乳", "鸭嘴兽")] == [1, 2, 3]
+    paths = graph.unfold()
+    assert set(paths.labels) == {
+        "动物", "动物##哺乳", "动物##卵生", "动物##哺乳##鸭嘴兽", "动物##卵生##鸭嘴兽"
+    }  # fmt: skip
+    assert set(paths.nodes["鸭嘴兽"]) == {"动物##哺乳##鸭嘴兽", "动物##卵生##鸭嘴兽"}
+    assert all(len(labels) == 1 for name, labels in paths.nodes.items() if name != "鸭嘴兽")
+    # the level is that below the deepest parent, so that parents always come first
+    skip = Taxonomy.from_edges({"c": ["a", "b"], "b": ["a"]})
+    assert [skip.level(label) for label in "abc"] == [1, 2, 3]
+
+
+def test_rows_become_zeros_and_ones_and_back():
+    rows = [["兔"], [], ["猫", "猫##波斯猫"]]
+    matrix = TREE.indicators(rows)
+    assert matrix.dtype == bool and matrix.astype(int).tolist() == [
+        [0, 0, 0, 0, 1], [0] * 5, [1, 0, 0, 1, 0]
+    ]  # fmt: skip
+    assert TREE.names(matrix) == rows
+    with pytest.raises(InputError, match="'狗' is no label"):
+        TREE.indicators([["狗"]])
+    with pytest.raises(InputError, match="row 0 is a string"):
+        TREE.indicators(["兔"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([], "are none"),
+        (["a", "a"], "'a' is there twice"),
+        (["a", "a##b##c"], "'a##b##c' has no parent 'a##b'"),
+        (["a", "a##"], "empty part"),
+        (["a", "##b"], "empty part"),
+        (["a,b"], "holds a comma"),
+        ([" a"], "white space"),
+        ([""], "empty label"),
+        ([3], "hold a int"),
+        (["a\tb"], "control character"),
+    ],
+)
+def test_labels_that_are_none_are_refused(labels, words):
+    with pytest.raises(InputError, match=words):
+        Taxonomy(labels)
+
+
+def test_graphs_that_are_none_are_refused():
+    with pytest.raises(InputError, match="above and below each other"):
+        Taxonomy.from_edges({"a": ["b"], "b": ["a"], "c": []})
+    with pytest.raises(InputError, match="above and below"):
+        Taxonomy.from_edges({"a": ["a"]})
+    with pytest.raises(InputError, match="are none"):
+        Taxonomy.from_edges({})
+    with pytest.raises(InputError, match="bare names"):
+        TREE.unfold()
+    for separator in ("", ",", "\t", None):
+        with pytest.raises(InputError, match="separator"):
+            Taxonomy(["a"], separator=separator)
+    for ask in (TREE.parents, TREE.level, TREE.children, TREE.ancestors):
+        with pytest.raises(InputError, match="'狗' is no label"):
+            ask("狗")
+
+
+# ---- files
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    rows = task.examples(20)
+    write_dataset(tmp_path, {"train": rows[:10], "dev": rows[10:]}, task.LABELS, ["房间很大"])
+    assert {finding.severity for finding in validate(tmp_path)} <= {"warning"}
+    taxonomy = read_labels(tmp_path / "label.txt")
+    assert list(taxonomy.labels) == task.LABELS
+    assert read_dataset(tmp_path / "train.txt", taxonomy) == rows[:10]
+    assert read_dataset(tmp_path / "dev.txt", taxonomy) == rows[10:]
+    assert read_texts(tmp_path / "data.txt") == ["房间很大"]
+    first = (tmp_path / "train.txt").read_bytes().split(b"\n")[0].decode()
+    assert first == f"{rows[0]['text']}\t{','.join(rows[0]['labels'])}"
+
+
+def test_the_line_of_the_guide_is_read(tmp_path):
+    labels = ["人生", "人生##死亡", "灾害/意外", "灾害/意外##车祸"]
+    (tmp_path / "label.txt").write_text("\n".join(labels) + "\n", "utf-8")
+    line = "86岁老翁过马路遭挖掘机碾压身亡\t灾害/意外,灾害/意外##车祸,人生,人生##死亡\n"
+    (tmp_path / "train.txt").write_bytes(b"\xef\xbb\xbf" + line.encode())
+    rows = read_dataset(tmp_path / "train.txt", read_labels(tmp_path / "label.txt"))
+    assert rows == [{"text": line.partition("\t")[0], "labels": labels}]
+
+
+FAULTS = {  # a line of dev.txt -> what is said of it
+    "好\t书\t店": "2 tabs: one in the text?",
+    "没有标签": "no tab",
+    "没有标签 书": "no tab",
+    "空的\t": "no label after the tab",
+    "\t书": "empty text",
+    "": "an empty line",
+    "   ": "an empty line",
+    "未知\t书,狗": "the label '狗' is not in the label file",
+    "全角\t书，书##好": "a full-width comma in '书，书##好'",
+    "逗号\t书,,书##好": "an empty label",
+    "孤儿\t书##好": "a label without its ancestor '书'",
+    "深\t店,店##好##位置": "a label without its ancestor '店##好'",
+    "重复\t店": "the text of line 2 with other labels",
+    "训练\t书": "the text '训练' is in train.txt, line 1 too",
+}
+
+
+def faulty(tmp_path, *lines: str):
+    path = tmp_path / "data"
+    path.mkdir(exist_ok=True)
+    (path / "label.txt").write_text("\n".join(task.LABELS), "utf-8")
+    rows = [f"训练{number or ''}\t{','.join(task.LABELS)}" for number in range(2)]
+    (path / "train.txt").write_text("\n".join(rows), "utf-8")
+    content = ["开始\t书", "重复\t书", *lines]
+    (path / "dev.txt").write_text("".join(line + "\n" for line in content), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("line", FAULTS)
+def test_each_fault_is_named_with_its_file_and_line(line, tmp_path, capsys):
+    path = faulty(tmp_path, "前面\t店", line, "后面\t店")
+    (finding,) = validate(path)
+    assert (finding.file, finding.line, finding.severity) == (str(path / "dev.txt"), 4, "error")
+    assert FAULTS[line] in finding.problem and finding.expected
+    assert main(["check", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert (
+        out
+        == f"{path / 'dev.txt'}, line 4: error: {finding.problem}; expected {finding.expected}\n"
+    )
+    assert err == "1 errors, 0 warnings\n"
+    if "train.txt" not in finding.problem:  # a file alone says nothing of another
+        with pytest.raises(InputError) as caught:
+            read_dataset(path / "dev.txt", task.TAXONOMY)
+        assert (caught.value.line, caught.value.problem) == (4, finding.problem)
+
+
+def test_all_faults_are_listed_at_once(tmp_path):
+    path = faulty(tmp_path, *FAULTS)
+    findings = validate(path)
+    assert [finding.line for finding in findings] == list(range(3, 3 + len(FAULTS)))
+    assert all(
+        words in finding.problem for words, finding in zip(FAULTS.values(), findings, strict=True)
+    )
+
+
+def test_missing_ancestors_are_completed_when_asked_for(tmp_path):
+    path = faulty(tmp_path, "孤儿\t书##好", "深\t店##好##位置")
+    assert len(validate(path)) == 2 and validate(path, complete=True) == []
+    rows = read_dataset(path / "dev.txt", task.TAXONOMY, complete=True)
+    assert [row["labels"] for row in rows[2:]] == [
+        ["书", "书##好"],
+        ["店", "店##好", "店##好##位置"],
+    ]
+    (path / "label.txt").write_text("书##好\n书##差\n书\n店##好##位置\n店##差\n", "utf-8")
+    said = [finding.problem for finding in validate(path)]
+    assert "'店##好##位置' without its ancestor '店'" in said[0] and "'店##好'" in said[1]
+    taxonomy = read_labels(path / "label.txt", complete=True)
+    assert taxonomy.labels == ("书##好", "书##差", "书", "店", "店##好", "店##好##位置", "店##差")
+    with pytest.raises(InputError, match=r"label\.txt, line 4"):
+        read_labels(path / "label.txt")
+
+
+def test_what_is_odd_but_can_be_read_is_a_warning(tmp_path, capsys):
+    path = faulty(tmp_path, "重复\t书", "两次\t书,书")
+    (path / "train.txt").write_text("训练\t店\n", "utf-8")
+    found = validate(path)
+    assert {finding.severity for finding in found} == {"warning"}
+    said = "\n".join(map(str, found))
+    assert "dev.txt, line 3: warning: repeats line 2" in said
+    assert "dev.txt, line 4: warning: repeats a label" in said
+    assert "no text has the label '书##好'" in said
+    assert "no text has the label '书', but in dev.txt" in said
+    assert main(["check", str(path)]) == 0
+    assert [row["text"] for row in read_dataset(path / "dev.txt", task.TAXONOMY)] == [
+        "开始", "重复", "两次"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("书\n\n店\n", "line 2: error: an empty line"),
+        ("书\n书\n", "line 2: error: '书' again, as in line 1"),
+        ("书\n店,电\n", "line 2: error: a tab or a comma"),
+        ("书\n书##\n", "line 2: error: '书##' has an empty part"),
+        ("", "is empty"),
+    ],
+)
+def test_faults_of_the_label_file(content, words, tmp_path):
+    path = faulty(tmp_path)
+    (path / "label.txt").write_text(content, "utf-8")
+    assert words in "\n".join(map(str, validate(path)))
+    with pytest.raises(InputError):
+        read_labels(path / "label.txt")
+
+
+def test_files_that_are_missing_or_no_text(tmp_path):
+    path = faulty(tmp_path)
+    (path / "dev.txt").write_bytes("开始\t书\n坏\t店\n".encode("gb18030"))
+    (path / "test.txt").write_text("训练1\t书\n", "utf-8")
+    (path / "data.txt").write_text("好\n\n", "utf-8")
+    said = "\n".join(map(str, validate(path)))
+    assert "dev.txt, line 1: error: byte" in said and "gb18030" in said
+    assert "test.txt, line 1: error: the text '训练1' is in train.txt, line 2 too" in said
+    assert "data.txt, line 2: error: empty text" in said
+    (path / "train.txt").unlink()
+    assert "train.txt: error: does not exist" in "\n".join(map(str, validate(path)))
+    (path / "label.txt").unlink()
+    assert "label.txt: error: does not exist" in str(validate(path)[0])
+    with pytest.raises(InputError, match="is no directory"):
+        validate(tmp_path / "none")
+    (path / "data.txt").write_text("好\t书\n", "utf-8")
+    with pytest.raises(InputError, match="line 1: a tab in the text"):
+        read_texts(path / "data.txt")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{"text": "一\t二", "labels": ["书"]}], "train, line 1: a tab or a line break"),
+        ([{"text": "一\n二", "labels": ["书"]}], "a tab or a line break"),
+        ([{"text": " ", "labels": ["书"]}], "empty text"),
+        ([{"text": "一", "labels": ["书##好"]}], "has no label '书'"),
+        ([{"text": "一", "labels": []}], "has no label"),
+        ([{"text": "一", "labels": ["狗"]}], "'狗' is no label"),
+    ],
+)
+def test_what_the_format_cannot_hold_is_not_written(rows, words, tmp_path):
+    with pytest.raises(InputError, match=words):
+        write_dataset(tmp_path / "new", {"train": rows}, task.LABELS)
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(InputError, match="not known from the splits"):
+        write_dataset(tmp_path / "new", {"train": []})
+
+
+def test_a_graph_as_files(tmp_path):
+    """A platypus stands under mammals and under egg-layers: two paths, and both are checked."""
+    paths = Taxonomy.from_edges(DIAMOND).unfold()
+    rows = [
+        {"text": "它产卵又哺乳", "labels": paths.complete(paths.nodes["鸭嘴兽"])},
+        {"text": "一条蛇", "labels": ["动物", "动物##卵生"]},
+    ]
+    write_dataset(tmp_path, {"train": rows, "dev": [{**rows[1], "text": "蛋"}]}, paths.labels)
+    assert [f for f in validate(tmp_path) if f.severity == "error"] == []
+    assert len(read_dataset(tmp_path / "train.txt", paths)[0]["labels"]) == 5
+    (tmp_path / "dev.txt").write_text("只知一半\t动物,动物##卵生##鸭嘴兽\n", "utf-8")
+    (error,) = [f for f in validate(tmp_path) if f.severity == "error"]
+    assert "without its ancestor '动物##卵生'" in error.problem
+
+
+# ---- doccano
+
+
+def write_lines(path, *records) -> None:
+    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), "utf-8")
+
+
+def test_each_line_of_doccano_keeps_its_own_labels_alone(tmp_path):
+    path = tmp_path / "all.jsonl"
+    write_lines(
+        path,
+        {"id": 1, "text": "好书", "label": ["书##好"]},
+        {"id": 2, "data": "差\t店\n远", "label": ["店##差", "店"]},
+        {"id": 3, "text": "没看过", "label": []},
+        {"id": 4, "text": "好书", "label": ["书##好"]},
+        {"id": 5, "text": "也没看过"},
+    )
+    examples, texts, taxonomy = read_doccano(path)
+    assert examples == [
+        {"text": "好书", "labels": ["书", "书##好"]},
+        {"text": "差 店 远", "labels": ["店", "店##差"]},
+    ]
+    assert texts == ["没看过", "也没看过"]
+    assert set(taxonomy.labels) == {"书", "书##好", "店", "店##差"}
+    with pytest.raises(InputError, match=r"all\.jsonl, line 1: a label without its ancestor '书'"):
+        read_doccano(path, complete=False)
+    write_doccano(tmp_path / "back.jsonl", examples)
+    assert read_doccano(tmp_path / "back.jsonl", complete=False)[0] == examples
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"label": ["书"]}, "no key 'text'"),
+        ({"text": 3, "label": ["书"]}, "text is a JSON number"),
+        ({"text": " ", "label": ["书"]}, "empty text"),
+        ({"text": "好", "label": "书"}, "label is a JSON string"),
+        ({"text": "好", "label": [[0, 1, "书"]]}, "label is a list of array"),
+        ({"text": "好", "annotations": [{"label": 1}]}, "labels as numbers"),
+        ({"text": "好", "label": ["书,店"]}, "holds a comma or an empty part"),
+        ({"text": "好", "label": ["书##"]}, "holds a comma or an empty part"),
+        ({"text": "好", "label": [""]}, "empty label"),
+        ({"text": "前", "label": ["店"]}, "the text of line 1 with other labels"),
+        (["text"], "a JSON array"),
+    ],
+)
+def test_lines_of_doccano_that_are_none(record, words, tmp_path):
+    write_lines(tmp_path / "a.jsonl", {"text": "前", "label": ["书"]}, record)
+    with pytest.raises(InputError, match=rf"a\.jsonl, line 2: .*{words}"):
+        read_doccano(tmp_path / "a.jsonl")
+
+
+def test_doccano_files_that_hold_nothing(tmp_path):
+    (tmp_path / "a.jsonl").write_text("{nonsense\n", "utf-8")
+    with pytest.raises(InputError, match="line 1: is not JSON"):
+        read_doccano(tmp_path / "a.jsonl")
+    write_lines(tmp_path / "a.jsonl", {"text": "好", "label": []})
+    with pytest.raises(InputError, match="no labelled text"):
+        read_doccano(tmp_path / "a.jsonl")
+
+
+def test_splits_deal_out_every_example_once():
+    rows = task.examples(50)
+    parts = split_examples(rows, [0.8, 0.1, 0.1])
+    assert [len(part) for part in parts.values()] == [40, 5, 5]
+    texts = [row["text"] for part in parts.values() for row in part]
+    assert sorted(texts) == sorted(row["text"] for row in rows)
+    assert texts != [row["text"] for row in rows]
+    assert split_examples(rows, [0.8, 0.1, 0.1]) == parts
+    assert list(split_examples(rows, [0.5, 0.5])) == ["train", "dev"]
+    for shares in ([0.5], [0.5, 0.6], [1.5, -0.5], [0.7, 0.1, 0.1, 0.1]):
+        with pytest.raises(InputError, match="shares with the sum 1"):
+            split_examples(rows, shares)
+    with pytest.raises(InputError, match="leave train or dev empty"):
+        split_examples(rows[:3], [0.9, 0.1])
+
+
+def test_doccano_through_the_commands(tmp_path, capsys):
+    rows = task.examples(40)
+    write_doccano(tmp_path / "in.jsonl", [*rows, {"text": "谁知道"}])
+    words = ["--doccano_file", str(tmp_path / "in.jsonl"), "--save_dir", str(tmp_path / "data")]
+    assert main(["from_doccano", *words]) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert counts == {"train": 32, "dev": 4, "test": 4, "unlabelled": 1, "labels": 7}
+    assert main(["check", str(tmp_path / "data")]) == 0
+    assert main(["from_doccano", *words]) == 2 and "is not empty" in capsys.readouterr().err
+    out = tmp_path / "out.jsonl"
+    words = ["--dataset_dir", str(tmp_path / "data"), "--output_path", str(out)]
+    assert main(["to_doccano", *words]) == 0
+    records = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    own = {row["text"]: set(row["labels"]) for row in rows}
+    assert len(records) == 32 and all(set(r["label"]) == own[r["text"]] for r in records)
+
+
+def test_random_rows_survive_files(tmp_path):
+    random = np.random.RandomState(0)
+    for number in range(20):
+        rows = [
+            {"text": f"{number}-{row}", "labels": task.TAXONOMY.complete(
+                random.choice(task.LABELS, random.randint(1, 4), replace=False).tolist())}
+            for row in range(5)
+        ]  # fmt: skip
+        write_dataset(tmp_path, {"train": rows}, task.LABELS)
+        assert read_dataset(tmp_path / "train.txt", task.TAXONOMY) == rows
