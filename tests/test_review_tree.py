@@ -1,29 +1,364 @@
-"""The review tree: labels as paths, the rules, the gold labels, the published figures."""
+"""The review tree: labels as paths, the rules, the labels by reading, the published figures."""
 
 from __future__ import annotations
 
-from course_lib.data import load_review_tree, load_reviews, review_tree
+import contextlib
+import io
+import json
+import re
+from collections import Counter
+from pathlib import Path
 
+import course_lib
+from course_lib.data import load_review_tree, load_reviews, review_tree
+from course_lib.runtime import InputError
+
+import numpy as np
 import pytest
+
+DATA = Path(course_lib.__file__).parents[1] / "data"
+NAMES = (*review_tree.SPLITS, "gold")
 
 
 @pytest.fixture(scope="module")
 def tree():
-    return dict(zip(review_tree.SPLITS, load_review_tree(), strict=True))
+    return dict(zip(NAMES, load_review_tree(NAMES), strict=True))
 
 
-def test_examples_are_the_reviews_with_paths(tree):
-    reviews = dict(zip(review_tree.SPLITS, load_reviews(), strict=True))
-    assert sum(map(len, tree.values())) >= 8_000
-    for name, dataset in tree.items():
-        assert dataset.label_list == review_tree.label_list()
-        for row, review in zip(dataset.data, reviews[name].data, strict=True):
+@pytest.fixture(scope="module")
+def reviews():
+    return dict(zip(review_tree.SPLITS, load_reviews(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def report():
+    """What `python -m course_lib.data.review_tree stats` prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert review_tree.main(["stats"]) == 0
+    return printed.getvalue()
+
+
+# --- loading ----------------------------------------------------------------------------------
+
+
+def test_examples_are_the_reviews_with_paths(tree, reviews):
+    assert sum(len(tree[name]) for name in review_tree.SPLITS) >= 8_000
+    for name, dataset in reviews.items():
+        for row, review in zip(tree[name].data, dataset.data, strict=True):
             assert list(row) == ["text", "labels", "id"]
             assert (row["text"], row["id"]) == (review["text"], review["id"])
             domain = {"book": "书籍", "hotel": "酒店", "computer": "电脑"}[review["domain"]]
-            verdict = f"{domain}##{('差评', '好评')[review['label']]}"
-            assert row["labels"][:2] == [domain, verdict]
-            assert all(label.startswith(f"{verdict}##") for label in row["labels"][2:])
-            assert set(row["labels"]) <= set(dataset.label_list)
-            assert sorted(row["labels"], key=dataset.label_list.index) == row["labels"]
-            assert len(set(row["labels"])) == len(row["labels"])
+            verdict = ("差评", "好评")[review["label"]]
+            assert row["labels"][:2] == [domain, f"{domain}##{verdict}"]
+
+
+def test_labels_are_one_domain_one_verdict_and_aspects_below(tree):
+    for dataset in tree.values():
+        assert dataset.label_list == review_tree.label_list()
+        order = dataset.label_list.index
+        for row in dataset.data:
+            domain, verdict, *aspects = row["labels"]
+            assert "##" not in domain and verdict.count("##") == 1
+            assert verdict.startswith(f"{domain}##")
+            assert all(a.count("##") == 2 and a.startswith(f"{verdict}##") for a in aspects)
+            places = list(map(order, row["labels"]))
+            assert places == sorted(set(places))
+
+
+def test_the_label_list_is_complete_and_fit_for_the_guides_files(tree):
+    labels = review_tree.label_list()
+    assert len(set(labels)) == len(labels) == 59
+    seen: set[str] = set()
+    for label in labels:
+        assert label.rpartition("##")[0] in seen | {""}  # a parent stands before its children
+        seen.add(label)
+        assert not re.search(r"[,\t\s]", label)
+    for dataset in tree.values():
+        assert not any(re.search(r"[\t\n\r]", row["text"]) for row in dataset.data)
+    counts = Counter(label for row in tree["train"].data for label in row["labels"])
+    assert min(counts[label] for label in labels) >= 50
+    for name in ("dev", "test", "gold"):
+        assert {label for row in tree[name].data for label in row["labels"]} == set(labels)
+
+
+def test_splits_as_string_list_and_tuple(tree):
+    assert load_review_tree("dev").data == tree["dev"].data
+    both = load_review_tree(["gold", "dev"])
+    assert [dataset.data for dataset in both] == [tree["gold"].data, tree["dev"].data]
+    assert [len(dataset) for dataset in load_review_tree()] == [
+        len(tree[name]) for name in review_tree.SPLITS
+    ]
+    assert isinstance(load_review_tree(("dev",)), list)
+    with pytest.raises(ValueError, match="split 'valid'; expected one of train, dev, test, gold"):
+        load_review_tree("valid")
+    with pytest.raises(ValueError, match=r"split 'gold'; expected one of train, dev, test$"):
+        load_reviews("gold")
+
+
+@pytest.mark.parametrize("name", ["dev", "gold"])
+@pytest.mark.parametrize("count", [1, 7, 60])
+def test_max_examples_is_balanced_seeded_and_a_subset(tree, name, count):
+    subset = load_review_tree(name, max_examples=count)
+    verdicts = Counter(row["labels"][1][-2:] for row in subset.data)
+    assert len(subset) == count and abs(verdicts["好评"] - verdicts["差评"]) <= 1
+    assert load_review_tree(name, max_examples=count).data == subset.data
+    kept = [row for row in tree[name].data if row in subset.data]
+    assert kept == subset.data
+    if count == 60:
+        assert load_review_tree(name, max_examples=count, seed=1).data != subset.data
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True])
+def test_a_max_examples_that_is_no_number_of_examples(count):
+    with pytest.raises(ValueError, match="max_examples is"):
+        load_review_tree("gold", max_examples=count)
+
+
+# --- rules ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("domain", "text", "aspects"),
+    [
+        ("hotel", "离火车站很近，早餐一般", ["位置", "餐饮"]),
+        ("hotel", "我们马上离开了", []),
+        ("hotel", "房间很干净", ["卫生"]),
+        ("hotel", "卫生间漏水", ["设施"]),
+        ("computer", "装XP时蓝屏了三次", ["系统"]),
+        ("computer", "装xp时蓝屏了三次", ["系统"]),
+        ("computer", "送货速度快", ["服务"]),
+        ("computer", "屏幕上有两个坏点，送货速度快，速度也快", ["屏幕", "性能", "服务"]),
+        ("book", "看完了，推荐", []),
+        ("book", "翻译得不好，纸张也差，快递倒是快", ["文笔", "印装", "物流"]),
+    ],
+)
+def test_rules_by_example(domain, text, aspects):
+    labels = review_tree.rule_labels({"text": text, "label": 0, "domain": domain})
+    assert [label.split("##")[2] for label in labels[2:]] == aspects
+
+
+def test_no_term_is_there_for_nothing(reviews):
+    """Each term decides something in train, and each exception takes a term away."""
+    texts = {
+        review_tree.DOMAINS[domain]: [
+            row["text"].lower() for row in reviews["train"].data if row["domain"] == domain
+        ]
+        for domain in review_tree.DOMAINS
+    }
+    for domain, aspects in review_tree.read_rules().items():
+        for aspect, rule in aspects.items():
+            where = (domain, aspect)
+            assert rule.meaning, where
+            assert len(set(rule.terms)) == len(rule.terms), where
+            for term in rule.terms:
+                assert any(term in text for text in texts[domain]), (*where, term)
+                assert not any(t != term and t in term for t in rule.terms), (*where, term)
+            for exception in rule.exceptions:
+                assert any(exception in text for text in texts[domain]), (*where, exception)
+                assert any(term in exception for term in rule.terms), (*where, exception)
+
+
+def rules_with(computer):
+    return json.dumps({"书籍": {}, "酒店": {}, "电脑": computer}, ensure_ascii=False)
+
+
+RULE = {"meaning": "m", "terms": "a b", "except": ""}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        "",
+        "[]",
+        "{}",
+        '{"书籍": {}, "酒店": {}}',
+        rules_with(3),
+        rules_with({"屏幕": {**RULE, "terms": ["a"]}}),
+        rules_with({"屏幕": {"meaning": "m", "terms": "a"}}),
+        rules_with({"屏幕": {**RULE, "terms": " "}}),
+        rules_with({"屏##幕": RULE}),
+        rules_with({"屏,幕": RULE}),
+        rules_with({"": RULE}),
+    ],
+)
+def test_damaged_rules_are_told_in_words(tmp_path, content):
+    path = tmp_path / "rules.json"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"rules\.json: (does not exist|is empty|damaged)"):
+        review_tree.read_rules(path)
+
+
+# --- labels by reading ------------------------------------------------------------------------
+
+
+def test_gold_is_the_drawn_reviews_of_test(tree, reviews):
+    ids = [row["id"] for row in review_tree.read_gold()]
+    assert ids == review_tree.draw_gold() == [row["id"] for row in tree["gold"].data]
+    assert len(set(ids)) == len(ids) >= 300
+    of = {row["id"]: row for row in reviews["test"].data}
+    assert set(ids) <= set(of)
+    cells = Counter((of[name]["domain"], of[name]["label"]) for name in ids)
+    assert set(cells.values()) == {51} and len(cells) == 6
+    assert [row["text"] for row in tree["gold"].data] == [of[name]["text"] for name in ids]
+
+
+def test_gold_says_what_the_files_and_the_rules_do_not(tree):
+    """It was set by reading: it differs from the file's verdicts and from the keywords."""
+    by_rules = {row["id"]: row["labels"] for row in tree["test"].data}
+    pairs = [(row["labels"], by_rules[row["id"]]) for row in tree["gold"].data]
+    verdicts = sum(one[1] != other[1] for one, other in pairs)
+    assert 0.03 * len(pairs) < verdicts < 0.2 * len(pairs)
+    assert sum(one == other for one, other in pairs) < 0.7 * len(pairs)
+
+
+def test_the_second_reading_is_of_the_drawn_sixty():
+    again = review_tree.read_gold(review_tree.tree_path("again.jsonl"))
+    assert [row["id"] for row in again] == review_tree.draw_again()
+    first = {row["id"]: row["labels"] for row in review_tree.read_gold()}
+    assert len({row["id"] for row in again} & set(first)) == 60
+    assert any(row["labels"] != first[row["id"]] for row in again)
+
+
+def gold_line(**change):
+    row = {"id": "pos-02228", "labels": ["酒店", "酒店##好评", "酒店##好评##服务"]}
+    return json.dumps({**row, **change}, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "no object with these keys"),
+        ('{"id": "pos-02228"}', "no object with these keys"),
+        (gold_line(text="好"), "no object with these keys"),
+        (gold_line(), "id 'pos-02228'"),  # again
+        (gold_line(id="pos-00001"), "id 'pos-00001'; expected a review of test"),
+        (gold_line(id=3), "id '3'"),
+        (gold_line(id=["pos-02228"]), "id"),
+        (gold_line(id="pos-02267", labels="酒店"), "labels"),
+        (gold_line(id="pos-02267", labels=["酒店"]), "labels"),
+        (gold_line(id="pos-02267", labels=["酒店##好评", "酒店"]), "labels"),
+        (gold_line(id="pos-02267", labels=["酒店", "酒店##好评", "酒店##差评"]), "labels"),
+        (gold_line(id="pos-02267", labels=["酒店", "电脑##好评"]), "labels"),
+        (gold_line(id="pos-02267", labels=["酒店", "酒店##好评##服务"]), "labels"),
+        (gold_line(id="pos-02267", labels=["酒店", "酒店##好评", "酒店##差评##服务"]), "labels"),
+        (
+            gold_line(id="pos-02267", labels=["酒店", "酒店##好评", *["酒店##好评##服务"] * 2]),
+            "labels",
+        ),
+        (gold_line(id="pos-02267", labels=["酒店", ["酒店##好评"]]), "labels"),
+        (gold_line(id="pos-02267", unsure="verdict"), "unsure 'verdict'"),
+        (gold_line(id="pos-02267", unsure=["aspect"]), "unsure"),
+    ],
+)
+def test_a_damaged_gold_line_is_told_with_its_number(tmp_path, line, told):
+    path = tmp_path / "gold.jsonl"
+    path.write_text(f"{gold_line()}\n\n{line}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=rf"gold\.jsonl, line 3: .*{told}") as caught:
+        review_tree.read_gold(path)
+    assert caught.value.line == 3
+
+
+def test_no_text_is_in_the_repository(tree):
+    """No whole review; the shortest are common phrases (性价比高)."""
+    shipped = "".join(
+        path.read_text(encoding="utf-8")
+        for path in (DATA / "review_tree").rglob("*")
+        if path.is_file()
+    )
+    texts = [row["text"] for name in review_tree.SPLITS for row in tree[name].data]
+    assert [text for text in texts if len(text) > 6 and text in shipped] == []
+
+
+# --- figures ----------------------------------------------------------------------------------
+
+
+def test_scores_by_hand():
+    """Two hotel reviews: one verdict wrong, of three aspects one missed and one too many."""
+    true = [
+        ["酒店", "酒店##好评", "酒店##好评##位置", "酒店##好评##服务"],
+        ["酒店", "酒店##差评", "酒店##差评##服务"],
+    ]
+    found = [
+        ["酒店", "酒店##好评", "酒店##好评##位置", "酒店##好评##餐饮"],
+        ["酒店", "酒店##好评", "酒店##好评##服务"],
+    ]
+    scores = review_tree.score(true, found)
+    assert scores["1"] == pytest.approx([1, 1, 1, 1 / 3, 1 / 3, 1 / 3])
+    assert scores["2"] == pytest.approx([1 / 2, 1 / 2, 1 / 2, 1 / 12, 1 / 6, 1 / 9])
+    assert scores["3"][:3] == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+    assert scores["3"][3:] == pytest.approx([1 / 50] * 3)
+    # 位置 right; 服务 found once of twice, never wrongly; 餐饮 wrongly.
+    alone = scores[review_tree.ALONE]
+    assert alone[:3] == pytest.approx([2 / 3, 2 / 3, 2 / 3])
+    assert alone[3:] == pytest.approx(np.array([2, 1.5, 1 + 2 / 3]) / 25)
+
+
+def test_the_rules_are_worth_something_and_not_everything():
+    gold = review_tree.read_gold()
+    of = {row["id"]: row for row in load_reviews("test").data}
+    by_rules = [review_tree.rule_labels(of[row["id"]]) for row in gold]
+    scores = review_tree.score([row["labels"] for row in gold], by_rules)
+    assert scores["1"][2] > 0.97
+    assert 0.8 < scores["2"][2] < 0.95
+    assert 0.7 < scores[review_tree.ALONE][2] < 0.9
+    assert scores["3"][2] < scores[review_tree.ALONE][2]
+
+
+def test_readme_holds_the_computed_tables(report):
+    readme = (DATA / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"<!-- review_tree stats -->\n\n(.*?)\n\n<!-- end -->", readme, re.DOTALL)
+    assert blocks == report.strip().split("\n\n")
+
+
+def test_command_line_tells_bad_input_in_one_line(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(review_tree, "tree_path", lambda name: tmp_path / name)
+    review_tree.read_rules.cache_clear()
+    assert review_tree.main(["stats"]) == 2
+    told = capsys.readouterr().err
+    assert "rules.json: does not exist" in told and told.count("\n") == 1
+    monkeypatch.undo()
+    review_tree.read_rules.cache_clear()
+
+
+# --- the graph that is no tree ----------------------------------------------------------------
+
+
+def read_example(name):
+    lines = (DATA / "review_tree" / "dag_example" / name).read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines]
+
+
+def test_the_dag_example_is_a_graph_in_the_guides_format():
+    labels = [label for (label,) in read_example("label.txt")]
+    nodes: dict[str, set[str]] = {}
+    for label in labels:
+        above, _, name = label.rpartition("##")
+        assert not above or above in labels
+        nodes.setdefault(name, set()).add(above.rpartition("##")[2])
+    assert len(set(labels)) == len(labels) == 16 and len(nodes) == 10
+    parents = {name: above for name, above in nodes.items() if len(above) > 1}
+    assert parents == {
+        "运费": {"价格", "物流"},
+        "退货": {"物流", "售后"},
+        "补差价": {"价格", "售后"},
+        "退货运费": {"运费", "退货"},
+    }
+    assert max(label.count("##") for label in labels) == 2
+
+
+def test_texts_of_the_dag_example_have_all_ways_to_their_nodes():
+    labels = [label for (label,) in read_example("label.txt")]
+    train, dev = read_example("train.txt"), read_example("dev.txt")
+    assert (len(train), len(dev)) == (21, 9)
+    texts = [text for text, _ in train + dev]
+    assert len(set(texts)) == len(texts)
+    for rows in (train, dev):
+        used = [given.split(",") for _, given in rows]
+        for given in used:
+            assert given == [label for label in labels if label in given]
+            names = {label.rpartition("##")[2] for label in given}
+            assert given == [label for label in labels if label.rpartition("##")[2] in names]
+        assert {label for given in used for label in given} == set(labels)

@@ -10,16 +10,21 @@ import numpy as np
 SPLITS = ("train", "dev", "test")
 
 
-def wanted(splits: str | Sequence[str], max_examples: int | None) -> list[str]:
+def wanted(
+    splits: str | Sequence[str], max_examples: int | None, known: Sequence[str] = SPLITS
+) -> list[str]:
     """The names of the splits, as a list.
+
+    Args:
+        known: the splits that there are.
 
     Raises:
         ValueError: an unknown split, or a `max_examples` that is no number of examples.
     """
     names = [splits] if isinstance(splits, str) else list(splits)
     for name in names:
-        if name not in SPLITS:
-            raise ValueError(f"split {name!r}; expected one of {', '.join(SPLITS)}")
+        if name not in known:
+            raise ValueError(f"split {name!r}; expected one of {', '.join(known)}")
     whole = isinstance(max_examples, (int, np.integer)) and not isinstance(max_examples, bool)
     if max_examples is not None and not (whole and max_examples >= 1):
         raise ValueError(f"max_examples is {max_examples!r}; expected None or at least 1")
