@@ -26,9 +26,10 @@ def export(directory, **config):
     model, tokenizer = load_backbone(
         "fresh", vocab_texts=TEXTS * 3, label_list=LABELS, **SIZES | config
     )
-    for weight in (model.ernie.pooler.dense.weight, model.classifier.weight):
-        weight.set_value(paddle.randn(weight.shape))  # so that texts differ
-    thresholds = dict(zip(LABELS, [0.3, 0.9, 0.5], strict=True)) if config else None
+    for weight in model.parameters():
+        if weight.ndim == 2:
+            weight.set_value(paddle.randn(weight.shape) * 0.5)  # so that texts differ
+    thresholds = dict(zip(LABELS, [0.5, 0.7, 0.95], strict=True)) if config else None
     return export_model(model, directory, tokenizer, 32, thresholds=thresholds)
 
 
