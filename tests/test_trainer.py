@@ -138,7 +138,7 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(unbroken, tmp_path):
     (tmp_path / "checkpoint-8" / "course.json").unlink()  # killed before the end
     optimizer = tmp_path / "checkpoint-6" / "optimizer.pdopt"
     optimizer.write_bytes(optimizer.read_bytes()[:100])
-    with pytest.raises(InputError, match=r"checkpoint-6: is damaged"):
+    with pytest.raises(InputError, match=r"checkpoint-6/optimizer.pdopt: is damaged: 100 bytes"):
         build(tmp_path, group_by_length=True).train(str(tmp_path / "checkpoint-6"))
     throughput = ThroughputCallback(pad_token_id=0)
     trainer = build(tmp_path, group_by_length=True, callbacks=[throughput])
@@ -155,6 +155,57 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(unbroken, tmp_path):
     assert last["padding_share"] == round(throughput.padding_share, 4) > 0
     assert last["tokens_per_second"] == round(throughput.real_tokens / throughput.seconds, 1)
     assert 0 < throughput.seconds < last["train_runtime"]  # without the time of saving
+
+
+@pytest.mark.parametrize(
+    "name", ["optimizer.pdopt", "scheduler.pdparams", "trainer_state.json", "model_state.pdparams"]
+)
+def test_damage_that_leaves_the_size_is_found_and_named(unbroken, tmp_path, name):
+    source = unbroken[0]
+    for step in (6, 8):
+        shutil.copytree(source / f"checkpoint-{step}", tmp_path / f"checkpoint-{step}")
+    file = tmp_path / "checkpoint-8" / name
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    trainer = build(tmp_path, group_by_length=True)
+    with pytest.raises(InputError, match=f"checkpoint-8/{name}: is damaged: its SHA-256"):
+        trainer.train(str(file.parent))
+    assert trainer._checkpoint(True).name == "checkpoint-6"
+    shutil.rmtree(tmp_path / "checkpoint-6")
+    with pytest.raises(InputError, match=rf"no checkpoint that is whole \(.*{name} is damaged"):
+        trainer.train(True)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", None, '{"files": {"a": 1}}'])
+def test_a_seal_that_is_damaged(unbroken, tmp_path, text):
+    checkpoint = shutil.copytree(unbroken[0] / "checkpoint-4", tmp_path / "checkpoint-4")
+    seal = json.loads((checkpoint / "course.json").read_text())
+    del seal["parameters"]
+    (checkpoint / "course.json").write_text(json.dumps(seal) if text is None else text)
+    for resume in (str(checkpoint), True):
+        with pytest.raises(InputError, match=r"course\.json:? is damaged"):
+            build(tmp_path, group_by_length=True).train(resume)
+
+
+def test_damage_in_a_stock_trainer_s_checkpoint(unbroken, tmp_path):
+    def stock(name):
+        directory = shutil.copytree(unbroken[0] / "checkpoint-4", tmp_path / name / "checkpoint-4")
+        (directory / "course.json").unlink()
+        return directory
+
+    for name, message in (
+        ("optimizer.pdopt", "cannot be read"),
+        ("scheduler.pdparams", "cannot be read"),
+        ("trainer_state.json", "is damaged"),
+    ):
+        directory = stock(name)
+        (directory / name).write_bytes(b"{nothing")
+        with pytest.raises(InputError, match=f"{name}: {message}"):
+            build(tmp_path / "out").train(str(directory))
+    (directory / "trainer_state.json").unlink()
+    with pytest.raises(InputError, match=r"trainer_state\.json: is missing"):
+        build(tmp_path / "out").train(str(directory))
 
 
 def test_no_whole_checkpoint(tmp_path):

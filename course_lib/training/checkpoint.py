@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,11 +101,7 @@ def save_checkpoint(directory: str | os.PathLike, step: int, checkpoint: Checkpo
             save_file(checkpoint.best, temporary / BEST)
         text = json.dumps(checkpoint.state, ensure_ascii=False)
         (temporary / "state.json").write_text(text, encoding="utf-8")
-        files = {
-            file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)}
-            for file in sorted(temporary.iterdir())
-        }
-        text = json.dumps({"step": step, "files": files}, indent=1)
+        text = json.dumps({"step": step, "files": describe_files(temporary)}, indent=1)
         (temporary / MANIFEST).write_text(text, encoding="utf-8")
     return path
 
@@ -170,28 +167,52 @@ def verify_checkpoint(path: str | os.PathLike) -> set[str]:
     manifest = path / MANIFEST
     try:
         files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
-        names = set(files)
-        sizes = {name: int(files[name]["bytes"]) for name in names}
-        digests = {name: str(files[name]["sha256"]) for name in names}
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        names = check_described(files)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise InputError(manifest, "is missing or damaged", "a complete checkpoint") from None
     if names - {BEST} != REQUIRED:
         listed = ", ".join(sorted(names)) or "no file"
         raise InputError(manifest, f"is damaged: it lists {listed}", ", ".join(sorted(REQUIRED)))
-    for name in sorted(names):
-        file = path / name
+    verify_files(path, files)
+    return names
+
+
+def describe_files(directory: Path) -> dict[str, dict]:
+    """Size and SHA-256 of each file in a directory, by name, for `verify_files`."""
+    return {
+        file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)}
+        for file in sorted(directory.iterdir())
+    }
+
+
+def check_described(files: Mapping) -> set[str]:
+    """The names in what `describe_files` wrote, of which some may have been lost.
+
+    Raises:
+        LookupError, TypeError, ValueError, AttributeError: it is something else.
+    """
+    for one in files.values():
+        int(one["bytes"]), one["sha256"].lower()
+    return set(files)
+
+
+def verify_files(directory: Path, files: Mapping[str, Mapping]) -> None:
+    """Compare the files in a directory with what `describe_files` wrote of them.
+
+    Raises:
+        InputError: naming the first file that is missing or differs.
+    """
+    for name in sorted(files):
+        file, expected = directory / name, "a complete checkpoint"
         size = file.stat().st_size if file.is_file() else None
         if size is None:
-            raise InputError(file, "is missing", "a complete checkpoint")
-        if size != sizes[name]:
-            raise InputError(
-                file, f"is damaged: {size} bytes instead of {sizes[name]}", "a complete checkpoint"
-            )
-        if _sha256(file) != digests[name]:
-            raise InputError(
-                file, "is damaged: its SHA-256 differs from the manifest", "a complete checkpoint"
-            )
-    return names
+            raise InputError(file, "is missing", expected)
+        if size != files[name]["bytes"]:
+            problem = f"is damaged: {size} bytes instead of {files[name]['bytes']}"
+            raise InputError(file, problem, expected)
+        if _sha256(file) != files[name]["sha256"]:
+            problem = "is damaged: its SHA-256 differs from the manifest"
+            raise InputError(file, problem, expected)
 
 
 def _is_complete(path: Path) -> bool:

@@ -22,12 +22,18 @@ from pathlib import Path
 from course_lib.data import LengthGroupedBatchSampler, ResumableBatchSampler
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.errors import whole
-from course_lib.training.checkpoint import restore_optimizer
+from course_lib.training.checkpoint import (
+    check_described,
+    describe_files,
+    restore_optimizer,
+    verify_files,
+)
 from course_lib.training.loop import seed_step
 
 import numpy as np
 import paddle
 from paddlenlp.trainer import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from paddlenlp.trainer.trainer import TRAINER_STATE_NAME
 from paddlenlp.trainer.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
 from paddlenlp.trainer.trainer_utils import IntervalStrategy, has_length
 from tqdm.auto import tqdm
@@ -153,7 +159,7 @@ class CourseTrainer(Trainer):
         """
         directory = Path(output_dir, f"checkpoint-{self.state.global_step}")
         seal = {
-            "files": _sizes(directory),
+            "files": describe_files(directory),
             "parameters": {name: p.name for name, p in self.model.named_parameters()},
             "batches": self._describe_batches(),
             "patience": [callback.early_stopping_patience_counter for callback in self._early()],
@@ -166,6 +172,7 @@ class CourseTrainer(Trainer):
         seal = {} if checkpoint is None else _read_seal(Path(checkpoint))
         args = self.args
         special = args.use_hybrid_parallel or args.unified_checkpoint or args.fp16 or args.bf16
+        special = special or OPTIMIZER not in seal.get("files", ())
         if not seal or special or args.ignore_load_lr_and_optim:
             super()._load_optimizer_and_scheduler(checkpoint)
             return
@@ -210,19 +217,22 @@ class CourseTrainer(Trainer):
         if resume is None or resume is False:
             return None
         if resume is True:
-            whole = [path for path in _checkpoints(self.args.output_dir) if _read_seal(path)]
-            if not whole:
-                problem = "holds no checkpoint that is whole"
-                raise InputError(self.args.output_dir, problem, "one, or training without resume")
-            return whole[-1]
+            problem = "holds no checkpoint that is whole"
+            for path in reversed(_checkpoints(self.args.output_dir)):
+                try:
+                    if _read_seal(path):
+                        _check_files(path)
+                        return path
+                except InputError as error:
+                    problem += f" ({error.where} {error.problem})"
+            raise InputError(self.args.output_dir, problem, "one, or training without resume")
         if not isinstance(resume, (str, os.PathLike)):
             expected = "True, or a checkpoint's path"
             raise InputError("resume_from_checkpoint", f"is {resume!r}", expected)
         path = Path(resume)
         if not path.is_dir():
             raise InputError(path, "does not exist", "a checkpoint directory")
-        if (path / SEAL).exists() and not _read_seal(path):
-            raise InputError(path, "is damaged: a file is missing or cut short", "a whole one")
+        _check_files(path)
         return path
 
     def _check_output_dir(self, checkpoint: Path | None) -> None:
@@ -322,12 +332,8 @@ class CourseTrainer(Trainer):
             if any(checkpoint.glob("*model*")):
                 return  # another of upstream's formats, which it checks itself
             raise InputError(checkpoint, f"has no {WEIGHTS}", "a checkpoint directory")
-        try:
-            state = paddle.load(str(checkpoint / WEIGHTS), return_numpy=True)
-            theirs = {name: list(value.shape) for name, value in state.items() if name[-1] != "@"}
-        except Exception as error:
-            problem = f"cannot be read: {_summary(error)}"
-            raise InputError(checkpoint / WEIGHTS, problem, "a whole file") from error
+        state = _load(checkpoint / WEIGHTS)
+        theirs = {name: list(np.shape(value)) for name, value in state.items() if name[-1] != "@"}
         ours = {name: list(value.shape) for name, value in self.model.state_dict().items()}
         # upstream passes over what is missing, over what is too much and over other shapes (1224)
         for name in sorted(ours.keys() | theirs.keys()):
@@ -336,7 +342,7 @@ class CourseTrainer(Trainer):
                 problem = f"is one of another model: {name} is {have} there and {want} here"
                 raise InputError(checkpoint, problem, "a checkpoint of this model")
         for name, value in _read_seal(checkpoint).get("batches", {}).items():
-            now = self._describe_batches()[name]
+            now = self._describe_batches().get(name)
             if now != value:
                 warnings.warn(
                     f"{checkpoint} was made with {name} {value}, now it is {now}: the run goes on, "
@@ -701,19 +707,54 @@ def _checkpoints(directory: str | Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.split("-")[1]))
 
 
-def _sizes(directory: Path) -> dict[str, int]:
-    return {p.name: p.stat().st_size for p in sorted(directory.iterdir()) if p.name != SEAL}
-
-
 def _read_seal(checkpoint: Path) -> dict:
-    """What the seal of a whole checkpoint says; {} when there is none or it is not whole."""
-    try:
-        seal = json.loads((checkpoint / SEAL).read_text(encoding="utf-8"))
-        now = _sizes(checkpoint)
-        whole = all(now.get(name) == size for name, size in seal["files"].items())
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    """What the seal of a checkpoint says; {} when there is none, as in a stock Trainer's.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    file = checkpoint / SEAL
+    if not file.exists():
         return {}
-    return seal if whole else {}
+    try:
+        seal = json.loads(file.read_text(encoding="utf-8"))
+        check_described(seal["files"])
+        if not seal["files"] or not isinstance(seal["patience"], list):
+            raise ValueError
+        dict(seal["parameters"].items()), dict(seal["batches"].items())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise InputError(file, "is damaged", "a complete checkpoint") from None
+    return seal
+
+
+def _check_files(checkpoint: Path) -> None:
+    """Compare a checkpoint's files with its seal; without one, see whether they can be read.
+
+    Raises:
+        InputError: naming the first file that is damaged or missing.
+    """
+    seal = _read_seal(checkpoint)
+    if seal:
+        verify_files(checkpoint, seal["files"])
+        return
+    state = checkpoint / TRAINER_STATE_NAME
+    try:
+        if type(json.loads(state.read_text(encoding="utf-8"))["global_step"]) is not int:
+            raise ValueError
+    except FileNotFoundError:  # upstream would train from the first step, without a word
+        raise InputError(state, "is missing", "a complete checkpoint") from None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        raise InputError(state, "is damaged", "a complete checkpoint") from None
+    for name in (OPTIMIZER, SCHEDULER):
+        if (checkpoint / name).is_file():
+            _load(checkpoint / name)
+
+
+def _load(file: Path) -> dict:
+    try:
+        return dict(paddle.load(str(file), return_numpy=True).items())
+    except Exception as error:  # a cut pickle can raise nearly anything
+        raise InputError(file, f"cannot be read: {_summary(error)}", "a whole file") from error
 
 
 def _summary(error: Exception) -> str:
