@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ipaddress
 import json
 import os
 import shutil
@@ -141,6 +142,20 @@ def build_parser() -> argparse.ArgumentParser:
     quick.add_argument("--seed", type=whole(0, 2**32 - 1), default=42, help="default %(default)s")
 
     command("compress", None, "make a trained classifier smaller and faster (compress --help)")
+
+    serving = command("serve", run_serve, "answer HTTP requests with an exported classifier")
+    serving.add_argument("model_dir", help="the directory that export_model wrote")
+    add = serving.add_argument
+    add("--host", default="127.0.0.1", help="default %(default)s: this machine alone")
+    add("--port", type=whole(0, 65535), default=8000, help="0: a free one (default %(default)s)")
+    add("--backend", choices=("paddle", "onnx"), default="paddle", help="default %(default)s")
+    add("--threads", type=whole(1), help="of the model (default: all cores but one)")
+    add("--max_batch", type=whole(1), help="texts of one run of the model; 1: no batching")
+    add("--max_wait_ms", type=whole(0), help="milliseconds that a batch waits for more texts")
+    add("--queue", type=whole(1), help="texts that may wait; more are refused with status 503")
+    add("--max_texts", type=whole(1), help="texts of one request")
+    add("--max_characters", type=whole(1), help="characters of one text")
+    add("--max_body", type=whole(1), help="bytes of one request")
 
     doctor = command("doctor", run_doctor, "check this machine and environment, and name each fix")
     doctor.add_argument("--json", action="store_true", help="for machines")
@@ -365,6 +380,22 @@ def run_quickstart(args: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     print_json(metrics)
+
+
+def run_serve(args: argparse.Namespace) -> None:
+    from course_lib.deploy import Predictor
+    from course_lib.deploy.service import Limits, listen, make_app, serve
+    from course_lib.runtime import machine
+
+    asked = {name: getattr(args, name) for name in vars(Limits())}
+    limits = Limits(**{name: value for name, value in asked.items() if value is not None})
+    with listen(args.host, args.port) as listener:
+        # the event loop needs a core, too
+        threads = args.threads or max(1, machine.usable_cores() - 1)
+        predictor = Predictor(args.model_dir, args.backend, threads=threads)
+        if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+            print("others can reach this service, which asks nobody who they are", file=sys.stderr)
+        serve(make_app(predictor, limits), listener)
 
 
 def run_doctor(args: argparse.Namespace) -> int:

@@ -1,0 +1,316 @@
+"""An HTTP service for an exported classifier: many small requests, few large batches.
+
+    POST /predict   {"text": "..."} or {"texts": ["...", ...]}; answers as `Predictor.classify`
+    GET  /health    what is served, and how busy it is
+    GET  /          a page to try it out
+
+Handlers read and check requests in the event loop; one thread runs the Predictor. While it works on
+a batch, the next one gathers in the queue: that is dynamic batching. What does not fit is refused
+with a status of 400 to 422 and {"error": ...}, what is too much at the moment with 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import threading
+import time
+import unicodedata
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.deploy.predictor import Predictor
+from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+PATIENCE = 10  # seconds that a client has to send a body
+GRACE = 30  # seconds that accepted requests have to be answered in, once the service is to stop
+PAGE = Path(__file__).with_name("page.html")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request, and all that wait, may ask for.
+
+    Attributes:
+        max_batch: texts of one run of the model; 1 turns batching off.
+        max_wait_ms: how long an incomplete batch waits for more, in milliseconds.
+        queue: texts that may wait or be worked on; a request beyond it is refused.
+        max_texts: of one request.
+        max_characters: of one text.
+        max_body: bytes.
+
+    Raises:
+        InputError: names the one that is out of bounds.
+    """
+
+    max_batch: int = 32
+    max_wait_ms: int = 2
+    queue: int = 256
+    max_texts: int = 64
+    max_characters: int = 2000
+    max_body: int = 2**20
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            whole(name, value, 0 if name == "max_wait_ms" else 1)
+        if self.queue < self.max_texts:
+            expected = f"at least max_texts, {self.max_texts}: such a request would never fit"
+            raise InputError("queue", f"is {self.queue}", expected)
+
+
+class Refused(HTTPException):
+    """A request that gets no answer, with its HTTP status and the reason in words."""
+
+
+class Batcher:
+    """Gathers the texts of waiting requests into batches, which one thread runs."""
+
+    def __init__(self, predictor: Predictor, limits: Limits) -> None:
+        self.predictor, self.limits = predictor, limits
+        self.stopping = False
+        self.busy = self.accepted = self.answered = self.batches = 0  # texts, but for batches
+        self._jobs: deque[tuple[list[str], asyncio.Future]] = deque()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, name="predictor")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take nothing more, and return when all that was accepted is answered."""
+        with self._changed:
+            self.stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    async def classify(self, texts: list[str]) -> list[dict]:
+        """Wait for a place in a batch and for its answers.
+
+        Raises:
+            Refused: the queue is full, or the service is about to stop.
+        """
+        job = (texts, asyncio.get_running_loop().create_future())
+        with self._changed:
+            if self.stopping or self.busy + len(texts) > self.limits.queue:
+                reason = (
+                    "the service is stopping" if self.stopping else "too many texts are waiting"
+                )
+                raise Refused(503, reason, {"Retry-After": "1"})
+            self._jobs.append(job)
+            self.busy += len(texts)
+            self.accepted += len(texts)
+            self._changed.notify()
+        return await job[1]
+
+    def _work(self) -> None:
+        while jobs := self._gather():
+            answers = self._answer(jobs)
+            self.batches += 1
+            jobs[0][1].get_loop().call_soon_threadsafe(self._deliver, jobs, answers)
+
+    def _gather(self) -> list[tuple[list[str], asyncio.Future]]:
+        """The next jobs; none when the service stops. A full batch leaves at once."""
+        jobs, count, most = [], 0, self.limits.max_batch
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self.stopping)
+            until = time.monotonic() + self.limits.max_wait_ms / 1000
+            while True:
+                while self._jobs and (not jobs or count + len(self._jobs[0][0]) <= most):
+                    jobs.append(self._jobs.popleft())
+                    count += len(jobs[-1][0])
+                if self._jobs or self.stopping or count >= most:
+                    return jobs
+                if not self._changed.wait(until - time.monotonic()):
+                    return jobs
+
+    def _answer(self, jobs: list) -> list[list[dict] | Exception]:
+        try:
+            rows = self.predictor.classify(
+                [t for texts, _ in jobs for t in texts], self.limits.max_batch
+            )
+        except Exception as error:
+            if len(jobs) == 1:
+                return [error]
+            return [answer for job in jobs for answer in self._answer([job])]  # spare the others
+        rows = iter(rows)
+        return [[next(rows) for _ in texts] for texts, _ in jobs]
+
+    def _deliver(self, jobs: list, answers: list) -> None:
+        for (texts, future), answer in zip(jobs, answers, strict=True):
+            self.busy -= len(texts)
+            self.answered += len(texts)
+            if future.done():  # its client has gone
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+
+def make_app(predictor: Predictor, limits: Limits | None = None) -> FastAPI:
+    """The service as an ASGI application; `app.state.batcher` is its Batcher.
+
+    Raises:
+        InputError: the model is no classifier of texts, or has no tokenizer.
+    """
+    limits = limits or Limits()
+    predictor.classify(["预热"])  # warms up, and finds out now what is wrong with the export
+    batcher = Batcher(predictor, limits)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        batcher.start()
+        yield
+        await asyncio.to_thread(batcher.stop)
+
+    # FastAPI's own documentation pages load scripts from elsewhere
+    app = FastAPI(lifespan=lifespan, openapi_url=None)
+    app.state.batcher = batcher
+
+    @app.exception_handler(HTTPException)
+    async def refuse(request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(Exception)
+    async def fail(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": "the model failed on this; the service goes on"}, 500)
+
+    @app.get("/")
+    async def page() -> HTMLResponse:
+        own = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+        headers = {"Content-Security-Policy": f"{own}; connect-src 'self'; img-src data:"}
+        return HTMLResponse(PAGE.read_text(encoding="utf-8"), headers=headers)
+
+    @app.get("/health")
+    async def health() -> JSONResponse:
+        told = {
+            "status": "stopping" if batcher.stopping else "ok",
+            "model": predictor.path.name,
+            "backend": predictor.backend,
+            "int8": predictor.int8,
+            "problem": predictor.problem,
+            "labels": predictor.labels,
+            **{key: getattr(batcher, key) for key in ("busy", "accepted", "answered", "batches")},
+        }
+        return JSONResponse(told, 503 if batcher.stopping else 200)
+
+    @app.post("/predict")
+    async def predict(request: Request) -> JSONResponse:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":  # also: what another site's page may send without asking
+            raise Refused(415, "expected the header Content-Type: application/json")
+        try:
+            body = await asyncio.wait_for(_read(request, limits.max_body), PATIENCE)
+        except (ClientDisconnect, asyncio.TimeoutError):
+            raise Refused(408, f"the body did not arrive within {PATIENCE} s") from None
+        texts, many = _parse(body, limits)
+        answers = await batcher.classify(texts)
+        return JSONResponse({"results": answers} if many else answers[0])
+
+    return app
+
+
+async def _read(request: Request, most: int) -> bytes:
+    body, size = bytearray(), int(request.headers.get("content-length", 0))
+    if size <= 16 * most:  # what is only somewhat too long is read to its end, so that the client
+        size = 0  # is ready to read the answer
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size <= most:
+                body += chunk
+            elif size > 16 * most:
+                break
+    if size > most:
+        raise Refused(413, f"the body has more than {most} bytes", {"Connection": "close"})
+    return bytes(body)
+
+
+def _parse(body: bytes, limits: Limits) -> tuple[list[str], bool]:
+    """The texts of a request, and whether it asked for many."""
+    try:
+        asked = json.loads(body.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise Refused(400, f"the body is not JSON in UTF-8: {reason}") from None
+    if not isinstance(asked, dict) or set(asked) not in ({"text"}, {"texts"}):
+        raise Refused(422, 'expected {"text": "..."} or {"texts": ["...", ...]}')
+    many = "texts" in asked
+    texts = asked["texts"] if many else [asked["text"]]
+    if not isinstance(texts, list) or not 1 <= len(texts) <= limits.max_texts:
+        raise Refused(422, f"texts: expected a list of 1 to {limits.max_texts} texts")
+    for number, text in enumerate(texts):
+        problem = _problem(text, limits.max_characters)
+        if problem:
+            raise Refused(422, f"{f'texts[{number}]' if many else 'text'}: {problem}")
+    return texts, many
+
+
+def _problem(text: object, most: int) -> str | None:
+    if not isinstance(text, str):
+        return "expected a string"
+    if not text.strip():
+        return "is empty"
+    if len(text) > most:
+        return f"has {len(text)} characters, at most {most} are read"
+    for letter in text:
+        kind = unicodedata.category(letter) if not letter.isprintable() else ""
+        if kind == "Cs" or (kind == "Cc" and letter not in "\t\n\r"):
+            what = "half of a surrogate pair" if kind == "Cs" else "a control character"
+            return f"holds {what}, U+{ord(letter):04X}"
+    return None
+
+
+class _Server(uvicorn.Server):
+    def handle_exit(self, number, frame) -> None:
+        self.config.app.state.batcher.stopping = True  # refused from now on, not at the next tick
+        super().handle_exit(number, frame)
+
+    async def startup(self, sockets=None) -> None:
+        await super().startup(sockets)
+        host, port = sockets[0].getsockname()[:2]
+        print(f"serving at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+
+
+def serve(app: FastAPI, listener: socket.socket) -> None:
+    """Serve until SIGTERM or Ctrl-C; then answer what was accepted, and return.
+
+    Prints the address when it is ready.
+    """
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it is done
+        signal.signal(number, lambda *_: None)
+    _Server(config).run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take an address, before a model is loaded for it; port 0 means any free one.
+
+    Raises:
+        InputError: it cannot be had.
+    """
+    whole("port", port, 0, 65535)
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        problem = f"cannot be used ({error.strerror or error})"
+        raise InputError(f"{host}:{port}", problem, "a free address of this machine") from None
+    return listener
