@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from course_lib.runtime.lazy import lazy
 
 _HOME = {
     "load_cloze": "cloze",
@@ -36,13 +36,4 @@ _HOME = {
 }
 
 __all__ = sorted(_HOME)
-
-
-def __getattr__(name: str):
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+__getattr__, __dir__ = lazy(__name__, _HOME)
