@@ -8,7 +8,7 @@ import shutil
 
 import course_lib  # noqa: F401
 from course_lib.compression import cut, importance, load_pruned, masks, prune, reorder
-from course_lib.models import freeze_layers, save_model
+from course_lib.models import freeze_layers, load_backbone, save_model
 from course_lib.runtime import InputError, seed_everything
 
 import numpy as np
@@ -220,6 +220,8 @@ def test_a_pruned_model_trains_on(tmp_path):
     assert np.mean(history["loss"][-5:]) < np.mean(history["loss"][:5]) - 0.1
 
     save_model(pruned, tokenizer, tmp_path / "small")
+    with pytest.raises(InputError, match=r"small: holds a pruned model.*load_pruned"):
+        load_backbone(tmp_path / "small")
     loaded = load_pruned(tmp_path / "small")
     assert runs.weights_digest(loaded) == runs.weights_digest(pruned)
     assert loaded.config.id2label == {0: "negative", 1: "positive"}

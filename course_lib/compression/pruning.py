@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
 
-from course_lib.models.backbone import _quiet, _read_config, _weight_file, _weight_shapes
+from course_lib.models.backbone import CUT, _quiet, _read_config, _weight_file, _weight_shapes
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -27,7 +27,7 @@ from paddlenlp.transformers import PretrainedModel
 from safetensors.numpy import load_file
 
 LABELS = ("labels", "start_positions", "end_positions")
-HEADS, NEURONS = "heads_per_layer", "neurons_per_layer"  # in the configuration of a cut model
+HEADS, NEURONS = CUT
 
 
 def encoder_layers(model: paddle.nn.Layer) -> list[paddle.nn.TransformerEncoderLayer]:

@@ -45,6 +45,7 @@ learning rate of 5e-4 is as good with many steps, and worse with few.
 
 HEAD_PREFIXES = ("classifier.",)
 CLASSIFIER = "ForSequenceClassification"
+CUT = ("heads_per_layer", "neurons_per_layer")  # in the configuration of a pruned model
 WEIGHT_FILES = ("model.safetensors", "model_state.pdparams")
 
 
@@ -78,7 +79,8 @@ def load_backbone(
 
     Raises:
         InputError: the directory lacks a file, or one is damaged or does not fit the others; it
-            holds a model for another task, or no trained one; a hub name cannot be fetched.
+            holds a model for another task, a pruned one, or no trained one; a hub name cannot be
+            fetched.
 
     Random weights come from paddle's generator: call `seed_everything` before, for the same twice.
     """
@@ -218,6 +220,9 @@ def _write_vocabulary(vocabulary: list[str], directory: str | os.PathLike) -> No
 def _from_directory(directory: Path, num_classes: int | None, config: dict, trained: bool):
     config_file = directory / "config.json"
     settings = _read_config(config_file)
+    if any(settings.get(key) is not None for key in CUT):
+        problem = "holds a pruned model, whose layers have shapes of their own"
+        raise InputError(directory, problem, "course_lib.compression.load_pruned to load it")
     weights = _weight_file(directory)
     vocab_size = config.get("vocab_size", settings.get("vocab_size"))
     _check_vocabulary(directory / "vocab.txt", vocab_size)
