@@ -1,0 +1,87 @@
+"""The model as a Paddle Serving pipeline: texts in, labels and probabilities out.
+
+Needs paddle_serving_server, paddle_serving_app and paddlenlp; reads config.yml and tokenizer/ here.
+"""
+
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+zlib.compress(b"")  # before paddle, whose own zlib breaks later imports otherwise
+from paddle_serving_server.web_service import Op, WebService  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+SETTINGS = json.loads((HERE / "settings.json").read_text(encoding="utf-8"))
+
+
+class ClassifierOp(Op):
+    def init_op(self):
+        from paddlenlp.transformers import AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(str(HERE / "tokenizer"))
+
+    def preprocess(self, input_dicts, data_id, log_id):
+        """{"texts": a JSON list} -> ids [texts, length]; never by eval, as older examples do."""
+        (request,) = input_dicts.values()
+        try:
+            texts = json.loads(request["texts"])
+            if not isinstance(texts, list) or not texts:
+                raise ValueError("no list of texts")
+            if not all(isinstance(text, str) and text.strip() for text in texts):
+                raise ValueError("a text that is empty or none")
+        except (KeyError, TypeError, ValueError) as error:
+            return {}, True, 400, f"texts: {error!r}"
+        rows = [
+            self.tokenizer(
+                text,
+                max_length=SETTINGS["max_length"],
+                truncation=True,
+                return_token_type_ids=True,
+            )
+            for text in texts
+        ]
+        length = max(len(row["input_ids"]) for row in rows)
+        padding = {
+            "input_ids": self.tokenizer.pad_token_id,
+            "token_type_ids": self.tokenizer.pad_token_type_id,
+        }
+        feed = {}
+        for name in SETTINGS["inputs"]:
+            feed[name] = np.full((len(rows), length), padding[name], dtype="int64")
+            for line, row in zip(feed[name], rows):  # noqa: B905, strict is of Python 3.10
+                line[: len(row[name])] = row[name]
+        return feed, False, None, ""
+
+    def postprocess(self, input_data, fetch_data, data_id, log_id):
+        """Logits -> JSON, because the pipeline sends strings."""
+        logits = np.asarray(fetch_data[SETTINGS["output"]], dtype="float32")
+        if SETTINGS["problem"] == "multi_label":
+            probabilities = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
+            chosen = probabilities >= np.array(SETTINGS["thresholds"], "float32")
+        else:
+            powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+            probabilities = powers / powers.sum(axis=1, keepdims=True)
+            best = probabilities.argmax(axis=1)
+            chosen = np.arange(probabilities.shape[1]) == best[:, None]
+        labels = [
+            [name for name, one in zip(SETTINGS["labels"], row) if one]  # noqa: B905
+            for row in chosen
+        ]
+        answer = {
+            "labels": json.dumps(labels, ensure_ascii=False),
+            "probabilities": json.dumps(probabilities.tolist()),
+        }
+        return answer, None, ""
+
+
+class ClassifierService(WebService):
+    def get_pipeline_response(self, read_op):
+        return ClassifierOp(name=SETTINGS["name"], input_ops=[read_op])
+
+
+if __name__ == "__main__":
+    service = ClassifierService(name=SETTINGS["name"])
+    service.prepare_pipeline_config(str(HERE / "config.yml"))
+    service.run_service()
