@@ -23,6 +23,7 @@ from course_lib.hierarchical.files import (
     DATA,
     LABELS,
     SPLITS,
+    check_empty,
     read_dataset,
     read_labels,
     read_texts,
@@ -352,9 +353,7 @@ def run_prune(words: Sequence[str]) -> int:
         parser.error("--dataset_dir is required")
     if "--width_mult_list" in words:
         parser.error("--width_mult, not --width_mult_list, says how narrow")
-    output = Path(args.output_dir)
-    if output.is_dir() and any(output.iterdir()):
-        raise InputError(output, "is not empty", "a new directory")
+    check_empty(args.output_dir)
     taxonomy, train_examples, dev_examples = load_splits(data)
     data.params_path, data.device = model.params_dir, args.device if "--device" in words else None
     classifier = load_classifier(data, taxonomy)
@@ -372,14 +371,12 @@ def run_prune(words: Sequence[str]) -> int:
 def run_from_doccano(args: argparse.Namespace) -> None:
     from course_lib.hierarchical.doccano import read_doccano, split_examples
 
-    directory = Path(args.save_dir)
-    if directory.is_dir() and any(directory.iterdir()):
-        raise InputError(directory, "is not empty", "a new directory")
+    check_empty(args.save_dir)
     examples, texts, taxonomy = read_doccano(
         args.doccano_file, args.complete_labels, args.separator
     )
     parts = split_examples(examples, args.splits, args.seed)
-    write_dataset(directory, parts, taxonomy.labels, texts)
+    write_dataset(args.save_dir, parts, taxonomy.labels, texts)
     counts = {name: len(rows) for name, rows in parts.items()}
     print_json({**counts, "unlabelled": len(texts), "labels": len(taxonomy)})
 

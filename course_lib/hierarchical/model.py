@@ -11,6 +11,7 @@ from course_lib.compression import load_pruned
 from course_lib.compression.pruning import HEADS, multi_label
 from course_lib.data import batchify_fn, convert_example
 from course_lib.deploy import Predictor, export_model
+from course_lib.hierarchical.files import check_empty
 from course_lib.hierarchical.reports import averages
 from course_lib.hierarchical.taxonomy import Taxonomy
 from course_lib.hierarchical.thresholds import (
@@ -279,10 +280,8 @@ def train(
     schedule = {"lr_scheduler_type": "constant"}
     if warmup_steps is not None:
         schedule = {"lr_scheduler_type": "linear", "warmup_steps": warmup_steps}
-    first = paddle.distributed.get_rank() == 0  # of a launch; the others would see its files
-    if first and checkpoint is None and save_dir.is_dir() and any(save_dir.iterdir()):
-        expected = f'a new directory, or init_from_ckpt="{NEWEST}" to go on with a training'
-        raise InputError(save_dir, "is not empty", expected)
+    if paddle.distributed.get_rank() == 0 and checkpoint is None:  # others see the first's files
+        check_empty(save_dir, f'a new directory, or init_from_ckpt="{NEWEST}" to go on with a run')
     seed_everything(seed)  # before the model: its new head is random
     model, tokenizer = load_backbone(
         model_name,

@@ -1,0 +1,422 @@
+"""Train, evaluate, predict, export and prune a tiny classifier of seven labels."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import course_lib  # noqa: F401
+from course_lib.compression import DistillTrainer, importance, load_pruned, prune, reorder
+from course_lib.compression.distillation import soft_binary_cross_entropy
+from course_lib.compression.pruning import cross_entropy
+from course_lib.deploy import Predictor
+from course_lib.hierarchical import (
+    Classifier,
+    Taxonomy,
+    cli,
+    decode,
+    multi_label_features,
+    read_dataset,
+    train,
+)
+from course_lib.hierarchical import __main__ as script
+from course_lib.hierarchical.reports import averages
+from course_lib.runtime import InputError, seed_everything
+
+import hierarchical_task as task
+import numpy as np
+import paddle
+import pytest
+import training_runs as runs
+from paddlenlp.data import DataCollatorWithPadding
+from paddlenlp.trainer import TrainingArguments
+from scipy.special import expit, log_expit
+
+FLAGS = ["--epochs", "12", "--batch_size", "8", "--learning_rate", "5e-3", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """data/, an untrained tiny/, and checkpoint/, which the command has trained."""
+    path = tmp_path_factory.mktemp("hierarchical")
+    task.directory(path / "data", 160, 60)
+    task.tiny_model(path / "tiny")
+    assert cli.main(words(path, "train", "--save_dir", path / "checkpoint", *FLAGS)) == 0
+    return path
+
+
+@pytest.fixture
+def trained(work) -> Classifier:
+    return Classifier.load(work / "checkpoint")
+
+
+def words(path, command, *more) -> list[str]:
+    model = ["--model_name", str(path / "tiny")] if command == "train" else []
+    return [command, "--dataset_dir", str(path / "data"), *model, *map(str, more)]
+
+
+def dev(work) -> tuple[list[str], np.ndarray]:
+    rows = read_dataset(work / "data" / "dev.txt", task.TAXONOMY)
+    return [row["text"] for row in rows], task.TAXONOMY.indicators([row["labels"] for row in rows])
+
+
+def run(arguments, capsys) -> tuple[int, str, str]:
+    capsys.readouterr()
+    status = cli.main([str(word) for word in arguments])
+    return status, *capsys.readouterr()
+
+
+# ---- training
+
+
+def test_training_leaves_the_best_model_with_its_thresholds(work, trained):
+    assert trained.taxonomy.labels == tuple(task.LABELS) and trained.max_seq_length == 64
+    texts, true = dev(work)
+    probabilities = trained.probabilities(texts)
+    assert averages(true, probabilities >= 0.5)["micro"]["f1"] > 0.9
+    saved = json.loads((work / "checkpoint" / "thresholds.json").read_text("utf-8"))
+    assert saved == trained.thresholds and list(saved) == task.LABELS
+    config = json.loads((work / "checkpoint" / "config.json").read_text("utf-8"))
+    assert config["problem_type"] == "multi_label_classification"
+    # the best epoch's model, and not the last one's
+    states = [json.loads(p.read_text()) for p in work.glob("checkpoint/checkpoints/*/*state.json")]
+    last = max(states, key=lambda state: state["global_step"])
+    epochs = {e["step"]: e["eval_micro_f1"] for e in last["log_history"] if "eval_micro_f1" in e}
+    assert len(epochs) == 12
+    got = averages(true, probabilities >= 0.5)["micro"]["f1"]
+    assert got == pytest.approx(max(epochs.values()), abs=1e-6)
+    # each text's own figures, whatever else is in its batch
+    assert np.allclose(trained.probabilities(texts[:3], batch_size=1), probabilities[:3], atol=1e-5)
+
+
+def test_predictions_respect_the_hierarchy(work, trained):
+    texts, _ = dev(work)
+    trained.thresholds = {**trained.thresholds, "店": 0.999999}
+    free = trained.predict(texts, consistent=False)
+    assert any(task.TAXONOMY.missing(labels) for labels in free)
+    assert not any(task.TAXONOMY.missing(labels) for labels in trained.predict(texts))
+    trained.thresholds = dict.fromkeys(task.LABELS, 0.01)
+    several = trained.predict(texts)
+    single = trained.predict(texts, one_child=True)
+    assert max(map(len, several)) > 3 >= max(map(len, single))
+    assert all(len({label.count("##") for label in row}) == len(row) for row in single)
+
+
+def test_early_stopping_and_a_resume_that_ends_alike(work, tmp_path, capsys):
+    flags = ["--epochs", 3, "--batch_size", 16, "--learning_rate", "5e-3", "--device", "cpu"]
+    flags += ["--warmup", "--warmup_steps", 5, "--weight_decay", 0.01, "--seed", 7]
+    status, whole, err = run(words(work, "train", "--save_dir", tmp_path / "a", *flags), capsys)
+    assert status == 0 and "step 10/30: loss" in err
+    before = runs.weights_digest(Classifier.load(tmp_path / "a").model)
+    shutil.rmtree(tmp_path / "a" / "checkpoints" / "checkpoint-30")
+    (tmp_path / "a" / "model.safetensors").unlink()
+    resume = ["--save_dir", tmp_path / "a", "--init_from_ckpt", "newest"]
+    assert run(words(work, "train", *resume, *flags), capsys)[:2] == (0, whole)
+    assert runs.weights_digest(Classifier.load(tmp_path / "a").model) == before
+    # nothing is learnt without a learning rate, and patience ends after one more epoch
+    flags = ["--epochs", 9, "--learning_rate", "1e-12", "--early_stop", "--early_stop_nums", 1]
+    status, out, _ = run(words(work, "train", "--save_dir", tmp_path / "c", *flags), capsys)
+    assert status == 0 and json.loads(out)["best_step"] == 5  # 160 texts in batches of 32
+    steps = {p.name for p in (tmp_path / "c" / "checkpoints").glob("checkpoint-*")}
+    assert steps == {"checkpoint-5", "checkpoint-10"}
+
+
+def test_a_training_may_begin_with_weights_of_another(work, tmp_path, capsys):
+    flags = ["--epochs", 1, "--learning_rate", "1e-12", "--device", "cpu"]
+    weights = work / "checkpoint" / "model.safetensors"
+    flags += ["--save_dir", tmp_path / "a", "--init_from_ckpt", weights]
+    status, out, _ = run(words(work, "train", *flags), capsys)
+    assert status == 0 and json.loads(out)["dev"]["micro_f1"] > 0.9
+    old = next((work / "checkpoint" / "checkpoints").glob("*/model_state.pdparams"))
+    flags[-3:] = [tmp_path / "b", "--init_from_ckpt", old]
+    assert run(words(work, "train", *flags), capsys)[0] == 0
+    task.tiny_model(tmp_path / "other", hidden_size=32)
+    for path, said in (
+        (tmp_path / "none.pdparams", "does not exist"),
+        (tmp_path / "other" / "model.safetensors", "is of another model"),
+        (work / "data" / "label.txt", "is damaged"),
+    ):
+        flags[-3:] = [tmp_path / "c", "--init_from_ckpt", path]
+        status, _, err = run(words(work, "train", *flags), capsys)
+        assert status == 2 and said in err and not (tmp_path / "c").exists()
+
+
+def test_two_processes_train_as_one_does(work, tmp_path):
+    """paddle.distributed.launch with gloo; without dropout the figures are the same."""
+    task.tiny_model(tmp_path / "tiny", hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+    task.directory(tmp_path / "data", 48, 21)
+    flags = ["--epochs", "4", "--learning_rate", "5e-3", "--device", "cpu", "--logging_steps", "1"]
+    figures = {}
+    launch = ["-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--backend", "gloo"]
+    for name, batch, start in (
+        ("one", "8", []),
+        ("two", "4", [*launch, "--log_dir", str(tmp_path / "logs")]),
+    ):
+        more = ["--save_dir", tmp_path / name, "--batch_size", batch, *flags]
+        command = [sys.executable, *start, script.__file__, *words(tmp_path, "train", *more)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
+        assert done.returncode == 0, done.stderr[-2000:]
+        line = next(line for line in done.stdout.splitlines() if line.startswith("{"))
+        (state,) = (tmp_path / name).glob("checkpoints/checkpoint-24/trainer_state.json")
+        logs = json.loads(state.read_text())["log_history"]
+        model = Classifier.load(tmp_path / name)
+        figures[name] = {
+            "result": json.loads(line),
+            "loss": [entry["loss"] for entry in logs if "loss" in entry],
+            "dev": [entry["eval_micro_f1"] for entry in logs if "eval_micro_f1" in entry],
+            "dev_loss": [entry["eval_loss"] for entry in logs if "eval_loss" in entry],
+            "probabilities": model.probabilities([row["text"] for row in task.examples(9, 5)]),
+        }
+    one, two = figures["one"], figures["two"]
+    assert len(one["loss"]) == 24 and len(one["dev"]) == 4
+    assert np.allclose(one["loss"], two["loss"], atol=1e-4)
+    assert one["dev"] == pytest.approx(two["dev"], abs=1e-6) and max(one["dev"]) > 0
+    assert np.allclose(one["probabilities"], two["probabilities"], atol=1e-4)
+    assert one["result"] == two["result"]
+
+
+# ---- the other commands
+
+
+def test_evaluate_writes_the_report_and_the_bad_cases(work, trained, tmp_path, capsys):
+    trained.thresholds = {**trained.thresholds, "书": 0.999999}
+    trained.save(tmp_path / "worse")
+    flags = ["--params_path", tmp_path / "worse", "--bad_case_path", tmp_path / "bad.txt"]
+    flags += ["--report_path", tmp_path / "report.json"]
+    status, out, err = run(words(work, "evaluate", *flags), capsys)
+    assert status == 0 and out.startswith("Train dataset size: 160\nDev dataset size: 60\n")
+    assert "Class name: 店##好##位置\nEvaluation examples in train dataset: " in out
+    figures = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    texts, true = dev(work)
+    predicted = decode(trained.probabilities(texts), trained.taxonomy, trained.thresholds)
+    assert figures["dev"]["micro"]["f1"] == averages(true, predicted)["micro"]["f1"]
+    lines = (tmp_path / "bad.txt").read_text("utf-8").splitlines()
+    wrong = int((true != predicted).any(axis=1).sum())
+    assert len(lines) == wrong + 1 > 1 and f"{wrong} texts with wrong labels" in err
+    status, out, _ = run(words(work, "evaluate", *flags, "--skip_train"), capsys)
+    assert status == 0 and out.startswith("Dev dataset size: 60")
+    assert json.loads((tmp_path / "report.json").read_text("utf-8"))["train"] is None
+
+
+def test_an_export_predicts_what_its_model_does(work, trained, tmp_path, capsys):
+    flags = ["--params_path", work / "checkpoint", "--output_path", tmp_path / "export"]
+    status, out, _ = run(["export", *flags], capsys)
+    assert status == 0
+    assert json.loads(out) == {"path": str(tmp_path / "export" / "float32")}
+    assert {"float32.pdmodel", "float32.pdiparams"} <= set(os.listdir(tmp_path / "export"))
+    texts, _ = dev(work)
+    predictor = Predictor(tmp_path / "export")
+    assert predictor.max_length == 64 and predictor.problem == "multi_label"
+    assert predictor.thresholds == list(trained.thresholds.values())
+    assert np.allclose(predictor.predict(texts), trained.probabilities(texts), atol=1e-5)
+    flags = ["--params_path", work / "checkpoint"]
+    status, dynamic, _ = run(words(work, "predict", *flags), capsys)
+    flags = ["--params_path", tmp_path / "export", "--output_path", tmp_path / "out.jsonl"]
+    assert status == run(words(work, "predict", *flags), capsys)[0] == 0
+    rows = [json.loads(line) for line in dynamic.splitlines()]
+    static = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert len(rows) == 6
+    for one, other in zip(rows, static, strict=True):
+        assert (one["text"], one["label"]) == (other["text"], other["label"])
+        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=2e-4)
+        assert list(one["probabilities"]) == one["label"]
+    with pytest.raises(InputError, match="is an export already"):
+        Classifier.load(tmp_path / "export").export(tmp_path / "again")
+    with pytest.raises(InputError, match="as it was exported"):
+        Classifier.load(tmp_path / "export", max_seq_length=32)
+
+
+def test_prune_leaves_models_that_load_and_export(work, trained, tmp_path, capsys):
+    flags = ["--params_dir", work / "checkpoint", "--output_dir", tmp_path / "small"]
+    flags += ["--width_mult", "3/4,1/2", "--num_train_epochs", 2, "--learning_rate", "3e-3"]
+    flags += ["--per_device_train_batch_size", 8, "--device", "cpu", "--report_to", "none"]
+    before = runs.weights_digest(trained.model)
+    status, out, err = run(words(work, "prune", *flags), capsys)
+    assert status == 0 and "loss" in err
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row.get("width") for row in rows] == [None, 0.75, 0.5]
+    assert rows[0]["megabytes"] > rows[1]["megabytes"] > rows[2]["megabytes"]
+    assert rows[1]["micro_f1"] > 0.9 and {"accuracy", "macro_f1", "score"} <= set(rows[1])
+    texts, true = dev(work)
+    for name, heads in (("width_mult_0.75", 3), ("width_mult_0.5", 2)):
+        small = Classifier.load(tmp_path / "small" / name)
+        assert small.model.config.heads_per_layer == [heads, heads]
+        assert load_pruned(tmp_path / "small" / name).config.neurons_per_layer == [8 * heads] * 2
+        static = Predictor(tmp_path / "small" / name)
+        assert static.thresholds == list(small.thresholds.values())
+        assert np.allclose(static.predict(texts), small.probabilities(texts), atol=1e-5)
+        chosen = decode(small.probabilities(texts), small.taxonomy, small.thresholds)
+        row = next(row for row in rows if name in row["path"])
+        assert averages(true, chosen)["micro"]["f1"] == pytest.approx(row["micro_f1"], abs=1e-4)
+        small.export(tmp_path / "export" / name)
+        exported = Predictor(tmp_path / "export" / name).predict(texts[:5])
+        assert np.allclose(exported, small.probabilities(texts[:5]), atol=1e-5)
+    assert runs.weights_digest(Classifier.load(work / "checkpoint").model) == before
+
+
+# ---- what is refused
+
+
+def test_wrong_input_ends_in_one_line(work, tmp_path, capsys):
+    broken = tmp_path / "broken"
+    shutil.copytree(work / "data", broken)
+    with open(broken / "dev.txt", "a", encoding="utf-8") as file:
+        file.write("孤儿\t书##好\n")
+    checkpoint, new = work / "checkpoint", tmp_path / "new"
+    ok = ["--dataset_dir", work / "data"]
+    model = ["--params_path", checkpoint]
+    other = tmp_path / "other"
+    shutil.copytree(work / "data", other)
+    (other / "label.txt").write_text("狗\n", "utf-8")
+    for arguments, said in (
+        (["train", "--dataset_dir", broken, "--save_dir", new], "dev.txt, line 61: a label"),
+        (["evaluate", "--dataset_dir", broken, *model], "dev.txt, line 61"),
+        (["train", *ok, "--save_dir", checkpoint], "is not empty"),
+        (["train", *ok, "--save_dir", new, "--warmup_steps", 5], "without --warmup"),
+        (["train", *ok, "--save_dir", new, "--model_name", tmp_path / "x"], "does not exist"),
+        (["train", *ok, "--save_dir", new, "--max_seq_length", 5000], "max_seq_length"),
+        (["train", *ok, "--save_dir", new, "--init_from_ckpt", "newest"], "no checkpoint"),
+        (["train", "--dataset_dir", tmp_path / "x"], "is no directory"),
+        (["evaluate", *ok, "--params_path", new], "holds no model"),
+        (["evaluate", *ok, "--params_path", work / "data"], "holds no model"),
+        (["predict", "--dataset_dir", other, *model], "its labels are not those of label.txt"),
+        (["predict", *ok, *model, "--data_file", "none.txt"], "does not exist"),
+        (["predict", *ok, *model, "--one_child", "--independent"], "one_child"),
+        (["predict", *ok, *model, "--output_path", work], "is a directory"),
+        (["export", "--params_path", new], "holds no model"),
+        (["prune", *ok, "--params_dir", new, "--output_dir", new], "holds no model"),
+        (["prune", *ok, "--params_dir", checkpoint, "--output_dir", work], "is not empty"),
+        (["prune", *ok, "--params_dir", checkpoint, "--output_dir", new, "--width_mult", "2"],
+         "above 0 and at most 1"),
+        (["prune", *ok, "--params_dir", checkpoint, "--output_dir", new, "--width_mult", "1/8"],
+         "leaves none"),
+        (["check", tmp_path / "x"], "is no directory"),
+    ):  # fmt: skip
+        status, out, err = run(arguments, capsys)
+        last = err.splitlines()[-1]
+        assert status == 2 and out == "" and last.startswith("error: ") and said in last, arguments
+        assert not any(path.is_file() for path in new.rglob("*")), arguments
+    for arguments in (["train"], ["prune", "--output_dir", str(new)], ["none"], []):
+        with pytest.raises(SystemExit):
+            cli.main(arguments)
+
+
+def test_models_of_another_kind_are_refused(work, tmp_path):
+    model, tokenizer = runs.model_and_tokenizer()
+    model.save_pretrained(str(tmp_path / "single"))
+    tokenizer.save_pretrained(str(tmp_path / "single"))
+    with pytest.raises(InputError, match="gives each text one class"):
+        Classifier.load(tmp_path / "single")
+    trained = Classifier.load(work / "checkpoint")
+    with pytest.raises(InputError, match="lack '书'"):
+        Classifier(trained.model, trained.tokenizer, {"店": 0.5})
+    for texts, said in (("一个", "one string"), ([""], "is empty"), ([None], "no text")):
+        with pytest.raises(InputError, match=said):
+            trained.predict(texts)
+    assert trained.predict([]) == []
+    with pytest.raises(InputError, match="max_seq_length"):
+        Classifier.load(work / "checkpoint", max_seq_length=65)
+
+
+def test_the_library_trains_without_files(work, tmp_path):
+    rows = task.examples(40)
+    taxonomy = Taxonomy(task.LABELS)
+    options = {"model_name": str(work / "tiny"), "batch_size": 8, "epochs": 1, "device": "cpu"}
+    classifier, figures = train(rows[:30], rows[30:], taxonomy, tmp_path / "a", **options)
+    assert set(figures) == {"best_step", "dev", "dev_tuned", "history"}
+    assert classifier.taxonomy.labels == taxonomy.labels and figures["best_step"] == 4
+    for option, value in (("epochs", 0), ("early_stop", 0), ("seed", -1), ("batch_size", 0)):
+        with pytest.raises(InputError, match=option):
+            train(rows, rows, taxonomy, tmp_path / "b", **{**options, option: value})
+
+
+# ---- compression of several labels a text
+
+
+def test_the_losses_are_what_numpy_says():
+    random = np.random.RandomState(0)
+    student, teacher = random.randn(2, 5, 7).astype("float32")
+    for temperature in (1.0, 3.0):
+        one, other = student / temperature, expit(teacher / temperature)
+        expected = -(other * log_expit(one) + (1 - other) * log_expit(-one)).sum(axis=1).mean()
+        got = soft_binary_cross_entropy(*map(paddle.to_tensor, (student, teacher)), temperature)
+        assert float(got) == pytest.approx(temperature**2 * expected, rel=1e-5)
+    labels = (random.rand(5, 7) < 0.5).astype("float32")
+    expected = -(labels * log_expit(student) + (1 - labels) * log_expit(-student)).mean()
+    got = cross_entropy(*map(paddle.to_tensor, (student, labels)))
+    assert float(got) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_soft_loss_is_least_where_all_probabilities_agree():
+    teacher = paddle.to_tensor([[2.0, -1.0, 0.5]])
+    student = paddle.zeros_like(teacher)
+    student.stop_gradient = False
+    for _ in range(400):
+        soft_binary_cross_entropy(student, teacher, 2.0).backward()
+        student.set_value(student - 0.5 * student.grad)
+        student.clear_gradient()
+    # softmax would leave a shift of all logits free: several labels at once need each by itself
+    assert np.allclose(student.numpy(), teacher.numpy(), atol=1e-2)
+
+
+def test_a_cut_model_learns_its_teachers_probabilities(work, trained, tmp_path):
+    rows = read_dataset(work / "data" / "train.txt", task.TAXONOMY)
+    features = multi_label_features(rows, trained.tokenizer, trained.taxonomy, 64)
+    assert features[0]["labels"].dtype == np.float32
+    assert features[0]["labels"].sum() == len(rows[0]["labels"])
+    collator = DataCollatorWithPadding(trained.tokenizer)
+    batches = [collator(features[start : start + 16]) for start in range(0, 64, 16)]
+    heads, neurons = importance(trained.model, batches)
+    assert heads.shape == (2, 4) and heads.min() > 0
+    texts, _ = dev(work)
+    target = trained.probabilities(texts)
+    cut = prune(trained.model, 0.5, heads, neurons)
+    before = np.abs(Classifier(cut, trained.tokenizer).probabilities(texts) - target).mean()
+    seed_everything(0)
+    args = TrainingArguments(
+        str(tmp_path),
+        per_device_train_batch_size=16,
+        max_steps=60,
+        learning_rate=3e-3,
+        save_strategy="no",
+        disable_tqdm=True,
+        report_to=[],
+    )
+    for label in features:  # the teacher's probabilities are all that is looked at
+        label["labels"] = 1 - label["labels"]
+    DistillTrainer(
+        model=cut,
+        args=args,
+        train_dataset=features,
+        data_collator=collator,
+        teacher=trained.model,
+    ).train()
+    cut.eval()
+    after = np.abs(Classifier(cut, trained.tokenizer).probabilities(texts) - target).mean()
+    assert after < 0.5 * before and after < 0.05
+    same = reorder(trained.model, heads, neurons)
+    assert np.allclose(Classifier(same, trained.tokenizer).probabilities(texts), target, atol=1e-5)
+
+
+def test_a_kill_of_the_training_is_taken_up(work, tmp_path):
+    """SIGKILL after the first checkpoint; `newest` ends at the figures of an unbroken run."""
+    flags = ["--epochs", "3", "--batch_size", "8", "--learning_rate", "5e-3", "--device", "cpu"]
+    command = words(work, "train", "--save_dir", tmp_path / "a", *flags)
+    process = subprocess.Popen(
+        [sys.executable, script.__file__, *command], stderr=subprocess.PIPE, text=True
+    )
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if line.startswith("step 25/60"):  # an epoch has 20 steps
+            process.send_signal(signal.SIGKILL)
+    assert process.wait(60) == -signal.SIGKILL, "".join(said)
+    assert not (tmp_path / "a" / "model.safetensors").exists()
+    assert cli.main([*command, "--init_from_ckpt", "newest"]) == 0
+    assert cli.main(words(work, "train", "--save_dir", tmp_path / "b", *flags)) == 0
+    digests = [runs.weights_digest(Classifier.load(tmp_path / name).model) for name in "ab"]
+    assert digests[0] == digests[1]
