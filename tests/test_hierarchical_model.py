@@ -418,5 +418,7 @@ def test_a_kill_of_the_training_is_taken_up(work, tmp_path):
     assert not (tmp_path / "a" / "model.safetensors").exists()
     assert cli.main([*command, "--init_from_ckpt", "newest"]) == 0
     assert cli.main(words(work, "train", "--save_dir", tmp_path / "b", *flags)) == 0
-    digests = [runs.weights_digest(Classifier.load(tmp_path / name).model) for name in "ab"]
-    assert digests[0] == digests[1]
+    texts, _ = dev(work)
+    # other processes may add in another order: see the resume within one process for the bits
+    killed, whole = (Classifier.load(tmp_path / name).probabilities(texts) for name in "ab")
+    assert np.allclose(killed, whole, atol=1e-4)

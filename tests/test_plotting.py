@@ -54,6 +54,7 @@ WIDTHS = (
     [40, 20, 30],
     [41, 27, 34],
 )
+TREE = {"书": 0.9, "书##好": 0.3, "店": 0.0, "店##好": 1.0, "店##好##位置很方便的😀": 0.2}
 FIGURES = {
     "histogram": lambda: plotting.length_histogram([3, 5, 8, 200, 900], 128),
     "curves": lambda: plotting.learning_curves(HISTORY, chance=0.5),
@@ -82,6 +83,7 @@ FIGURES = {
     "heads": lambda: plotting.head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
     "widths": lambda: plotting.width_tradeoff(*WIDTHS),
     "width": lambda: plotting.width_tradeoff(*WIDTHS, chosen=0.5),
+    "tree": lambda: plotting.taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
     "limits": lambda: plotting.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
 }
 
@@ -424,3 +426,25 @@ def test_limits_cost_what_numpy_says():
     for wrong in ({}, {"a": 0.0}):
         with pytest.raises(ValueError, match="above 0"):
             plotting.limit_costs(values, wrong)
+
+
+def test_the_tree_shows_each_label_below_its_parent():
+    figure = FIGURES["tree"]()
+    texts = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+    assert {"书", "0.90", "0.30", "–", "1.00", "位置很方便…", "0.20"} <= set(texts)
+    assert texts["书"][0] < texts["0.30"][0] and texts["书"][1] == texts["0.30"][1]
+    assert "1 have no text" in figure.alt
+    assert "best is 店##好 (1.00), the worst 店##好##位置很方便的😀 (0.20)" in figure.alt
+    boxes = [patch.get_facecolor() for patch in figure.axes[0].patches]
+    assert len(boxes) == 5 and boxes[3] != boxes[1], "drawn from the leaves up"
+    wide = plotting.taxonomy_tree({f"{root}{leaf}": 0.5 for root in "甲乙丙" for leaf in (
+        "", "##一", "##二")}, rows=4)  # fmt: skip
+    shown = [{text.get_text() for text in axes.texts} for axes in wide.axes[:2]]
+    assert {"甲", "乙"} <= shown[0] and "丙" in shown[1], "whole trees share a column"
+    for scores, words in (
+        ({}, "expected some"),
+        ({"书": 1.2}, "from 0 to 1"),
+        ({"书##好": 0.5}, "has no parent '书'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            plotting.taxonomy_tree(scores)
