@@ -1,6 +1,10 @@
 import json
+import os
 import shutil
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 from course_lib.compression import quantize_static
 from course_lib.compression.quantization import quantize_embeddings
@@ -8,6 +12,7 @@ from course_lib.data import create_dataloader
 from course_lib.deploy import Predictor, check_head, export_model
 from course_lib.models import load_backbone
 from course_lib.runtime import InputError, machine
+from course_lib.runtime.machine import child_environment
 
 import numpy as np
 import paddle
@@ -15,6 +20,7 @@ import pytest
 from paddlenlp import transformers
 from paddlenlp.datasets import MapDataset
 
+ROOT = Path(__file__).resolve().parents[1]
 TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人，再也不来了"]
 SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
 
@@ -354,6 +360,42 @@ def test_weights_cut_off_or_of_another_model_are_refused(classifier, exported, q
     (copy / "deploy.json").write_text("{")  # damaged, and replaced
     export_model(classifier[0], copy, name="new")
     assert set(files_of(copy)) == {"new.pdmodel", "new.pdiparams"}
+
+
+EXPORT = """
+import hashlib, sys
+from pathlib import Path
+from test_deploy import SIZES, TEXTS, export_model, load_backbone, paddle, quantize_embeddings
+
+paddle.seed(0)
+model, tokenizer = load_backbone("fresh", vocab_texts=TEXTS, **SIZES)
+path = export_model(model, sys.argv[1], tokenizer)
+quantize_embeddings(path, path.with_name("small"))
+for file in sorted(path.parent.iterdir()):
+    print(file.name, hashlib.sha256(file.read_bytes()).hexdigest())
+"""
+
+
+def test_an_export_is_the_same_bytes_anywhere(exported, tmp_path):
+    """Paddle notes the lines of code that made each operator, with their paths."""
+    (tmp_path / "elsewhere").symlink_to(ROOT)
+    children = []
+    for seed, root in enumerate((ROOT, tmp_path / "elsewhere")):
+        environment = {
+            **child_environment(),
+            "PYTHONPATH": os.pathsep.join([str(root), str(root / "tests")]),
+            "PYTHONHASHSEED": str(seed),
+        }
+        command = [sys.executable, "-c", EXPORT, str(tmp_path / str(seed))]
+        children.append(
+            subprocess.Popen(command, env=environment, cwd=root / "tests", stdout=subprocess.PIPE)
+        )
+    first, second = (child.communicate()[0].decode().splitlines() for child in children)
+    assert len(first) >= 6 and first == second
+    folders = [str(ROOT), str(Path(paddle.__file__).parents[1]), str(tmp_path)]
+    for file in [*(tmp_path / "0").iterdir(), *exported.parent.iterdir()]:
+        for folder in folders:
+            assert folder.encode() not in file.read_bytes(), file.name
 
 
 def files_of(directory):

@@ -413,9 +413,6 @@ def _put_in_order(program: Path, source: Path) -> None:
     variables = sorted((copy.copy(one) for one in block.vars), key=lambda one: one.name)
     del block.ops[:], block.vars[:]
     for index in ordered:
-        attributes = sorted(operators[index].attrs, key=lambda attribute: attribute.name)
-        del operators[index].attrs[:]  # "op_callstack": the lines of our code that made it
-        operators[index].attrs.extend(a for a in attributes if a.name != "op_callstack")
         block.ops.append(operators[index])
     block.vars.extend(variables)
     program.write_bytes(described.SerializeToString(deterministic=True))

@@ -26,6 +26,7 @@ from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 
 import paddle
+from paddle.base.proto import framework_pb2
 from paddlenlp.transformers import PretrainedModel
 
 PROGRAM, WEIGHTS, ONNX, DESCRIPTION = ".pdmodel", ".pdiparams", ".onnx", "deploy.json"
@@ -176,6 +177,21 @@ def _save(model: paddle.nn.Layer, prefix: Path, input_spec: list) -> None:
     Path(f"{prefix}.pdiparams.info").unlink(missing_ok=True)  # for training on; it names our paths
 
 
+def _leave_out_traces(program: Path) -> None:
+    """Make a program the same bytes wherever it is written.
+
+    Paddle notes with each operator the lines of code that made it, with their whole paths, and
+    writes attributes in an order that depends on addresses in memory.
+    """
+    described = framework_pb2.ProgramDesc.FromString(program.read_bytes())
+    for block in described.blocks:
+        for operator in block.ops:
+            attributes = [copy.copy(one) for one in operator.attrs if one.name != "op_callstack"]
+            del operator.attrs[:]
+            operator.attrs.extend(sorted(attributes, key=lambda one: one.name))
+    program.write_bytes(described.SerializeToString(deterministic=True))
+
+
 @contextmanager
 def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
     """Yield a temporary directory whose files then go into `directory`, the program last.
@@ -193,6 +209,8 @@ def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
         raise InputError(directory, problem, "a writable directory") from error
     try:
         yield temporary
+        for program in temporary.glob(f"*{PROGRAM}"):
+            _leave_out_traces(program)
         for ending in (PROGRAM, ONNX):  # they go with the old weights
             Path(directory, name + ending).unlink(missing_ok=True)
         record(directory, temporary)
