@@ -32,6 +32,11 @@ def build(kind, **changes):
     return model
 
 
+class NoTypes(transformers.ErnieForSequenceClassification):
+    def forward(self, input_ids):
+        return super().forward(input_ids)
+
+
 def answers(model, ids):
     outputs = model(paddle.to_tensor(ids))
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -118,7 +123,16 @@ def test_question_answering_and_a_configuration_of_ones_own(tmp_path):
         ({"num_labels": 2, "id2label": None}, r"classifier\.weight is float32 \[32, 3\]"),
         ({"num_attention_heads": 8}, "its program and the model of these settings differ by"),
         ({"hidden_act": "relu"}, "its program and the model of these settings differ by"),
-        ({"heads_per_layer": [1, 1], "neurons_per_layer": [1, 1]}, "layer 0 has 4 heads and 24"),
+        (
+            {"heads_per_layer": [1, 1], "neurons_per_layer": [1, 1]},
+            r"has layers of \[4, 4\] heads",
+        ),
+        ({"heads_per_layer": 4, "neurons_per_layer": [24]}, "4 and .* as the configuration says"),
+        ({"hidden_size": "wide"}, r"config\.json: no ErnieForSequenceClassification can be built"),
+        (
+            {"num_attention_heads": 0},
+            r"config\.json: no ErnieForSequenceClassification can be built",
+        ),
     ],
 )
 def test_another_configuration_is_refused(copied, change, message):
@@ -134,6 +148,8 @@ def test_another_class_is_refused(exported, copied):
         load_static(copied, transformers.BertForSequenceClassification)
     with pytest.raises(InputError, match="model_class: is 'ernie'"):
         load_static(copied, "ernie")
+    with pytest.raises(InputError, match="its program wants token_type_ids; expected inputs that"):
+        load_static(copied, NoTypes)
     with pytest.raises(InputError, match="config: is a BertConfig; expected a ErnieConfig"):
         load_static(copied, config=transformers.BertConfig())
     (copied / "deploy.json").unlink()

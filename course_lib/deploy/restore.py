@@ -9,6 +9,7 @@ FAQ, Q3.10, has a script with a table of names, for one model.)
 
 from __future__ import annotations
 
+import inspect
 import os
 
 from course_lib.deploy.export import DESCRIPTION, PROGRAM, WEIGHTS
@@ -56,9 +57,17 @@ def load_static(
     if predictor.quantised:
         raise InputError(program, "is quantised: its weights are rounded", "the FP32 export")
     kind, config = _kind(predictor, model_class, config)
-    with _quiet():
-        random = paddle.get_rng_state()
-        model = kind(config)
+    random = paddle.get_rng_state()
+    try:
+        with _quiet():
+            model = kind(config)
+    except Exception as error:  # a setting of another type, or out of range: anything
+        reason = " ".join(str(error).split())[-120:]
+        problem = f"no {kind.__name__} can be built of it ({reason})"
+        raise InputError(
+            prefix.parent / "config.json", problem, "what export_model wrote"
+        ) from None
+    finally:
         paddle.set_rng_state(random)  # weights that are overwritten should change nothing else
     model.eval()
     data = program.read_bytes()
@@ -103,6 +112,10 @@ def _kind(predictor: Predictor, model_class, config) -> tuple[type, PretrainedCo
 
 def _trace(model: paddle.nn.Layer, predictor: Predictor):
     """The program of a model, and the names of its outputs."""
+    unknown = set(predictor.input_names) - set(inspect.signature(model.forward).parameters)
+    if unknown:
+        problem = f"its program wants {', '.join(sorted(unknown))}"
+        raise InputError(predictor.path, problem, f"inputs that {type(model).__name__} takes")
     spec = [paddle.static.InputSpec([None, None], "int64", name) for name in predictor.input_names]
     static = paddle.jit.to_static(model, input_spec=spec, full_graph=True)
     traced = static.forward.concrete_program
@@ -175,14 +188,15 @@ def _fill(model: PretrainedModel, values: dict[str, np.ndarray], file) -> None:
         parameter.set_value(value)
     if not (heads and neurons):
         return
-    for index, layer in enumerate(layers[body.rstrip(".")]):
+    found: tuple[list, list] = ([], [])
+    for layer in layers[body.rstrip(".")]:
         attention = layer.self_attn
-        attention.num_heads, rest = divmod(attention.out_proj.weight.shape[0], attention.head_dim)
-        found = attention.num_heads, layer.linear2.weight.shape[0]
-        if rest or found != (heads[index], neurons[index]):
-            problem = f"layer {index} has {found[0]} heads and {found[1]} neurons"
-            expected = f"{heads[index]} and {neurons[index]}, as config.json says"
-            raise InputError(file, problem, expected)
+        attention.num_heads = attention.out_proj.weight.shape[0] // attention.head_dim
+        found[0].append(attention.num_heads)
+        found[1].append(layer.linear2.weight.shape[0])
+    if found != (heads, neurons):
+        problem = f"has layers of {found[0]} heads and {found[1]} neurons"
+        raise InputError(file, problem, f"{heads} and {neurons}, as the configuration says")
 
 
 def _compare(model: PretrainedModel, predictor: Predictor) -> None:
@@ -191,8 +205,8 @@ def _compare(model: PretrainedModel, predictor: Predictor) -> None:
     Raises:
         InputError: the answers differ.
     """
-    batch = dict.fromkeys(predictor.input_names, PROBE * 0)
-    batch["input_ids"] = PROBE % model.config.vocab_size
+    ids = PROBE[:, : model.config.max_position_embeddings] % model.config.vocab_size
+    batch = {**dict.fromkeys(predictor.input_names, ids * 0), "input_ids": ids}
     expected = predictor.run(batch)
     with paddle.no_grad():
         outputs = model(**{name: paddle.to_tensor(value) for name, value in batch.items()})
