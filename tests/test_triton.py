@@ -238,7 +238,7 @@ def test_the_repository_has_tritons_layout(repository, exported):
     assert "has not been run in Triton" in (repository / "README.md").read_text("utf-8")
 
 
-def test_onnx_runtime_is_taken_where_there_is_a_file(exported, tmp_path):
+def test_onnx_runtime_is_taken_where_there_is_a_file(exported, tmp_path, backend):
     convert = pytest.importorskip("course_lib.deploy.onnx").convert
     source = tmp_path / "model"
     shutil.copytree(exported.parent, source)
@@ -247,6 +247,9 @@ def test_onnx_runtime_is_taken_where_there_is_a_file(exported, tmp_path):
     convert(source)
     repository = write_repository(source, tmp_path / "models")
     assert check_repository(repository)["classifier_model"].backend == "onnxruntime"
+    predictor = Predictor(source, backend="onnx")
+    (answer,) = Server(repository, "classifier", backend, predictor).infer([as_bytes(TEXTS)])
+    assert np.abs(answer["PROBABILITIES"] - predictor.predict(TEXTS)).max() < 1e-5
     file = repository / "classifier_model" / "1" / "model.onnx"
     whole = file.read_bytes()
     file.write_bytes(b"nonsense")
