@@ -258,6 +258,56 @@ def test_prune_leaves_models_that_load_and_export(work, trained, tmp_path, capsy
     assert runs.weights_digest(Classifier.load(work / "checkpoint").model) == before
 
 
+GUIDE = {  # the flags of each command and their defaults in the guide; None: another one here
+    "train": {
+        "device": None, "dataset_dir": None, "save_dir": "./checkpoint", "max_seq_length": None,
+        "model_name": None, "batch_size": 32, "learning_rate": None, "epochs": 10,
+        "early_stop": False, "early_stop_nums": 10, "logging_steps": 5, "weight_decay": 0.0,
+        "warmup": False, "warmup_steps": 0, "init_from_ckpt": None, "seed": 3,
+        "train_file": "train.txt", "dev_file": "dev.txt", "label_file": "label.txt",
+    },
+    "evaluate": {
+        "device": None, "dataset_dir": None, "params_path": "./checkpoint/",
+        "max_seq_length": None, "batch_size": 32, "bad_case_path": "./bad_case.txt",
+    },
+    "predict": {
+        "device": None, "dataset_dir": None, "params_path": "./checkpoint/",
+        "max_seq_length": None, "batch_size": 32, "data_file": "data.txt",
+        "label_file": "label.txt",
+    },
+    "export": {"params_path": "./checkpoint/", "output_path": "./export"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", GUIDE)
+def test_the_flags_and_their_defaults_are_the_guides(command, capsys):
+    data = [] if command == "export" else ["--dataset_dir", "data"]
+    args = vars(cli.build_parser().parse_args([command, *data]))
+    for flag, default in GUIDE[command].items():
+        assert flag in args
+        if default is not None:
+            assert args[flag] == default
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    out = capsys.readouterr().out
+    assert all(f"--{flag} " in out for flag in GUIDE[command])
+
+
+def test_prune_takes_the_trainers_arguments_with_the_guides_defaults(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["prune", "--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    for flag, default in {
+        "per_device_train_batch_size": 32, "per_device_eval_batch_size": 32,
+        "learning_rate": "3e-05", "num_train_epochs": "10.0", "logging_steps": 5,
+        "save_steps": 100, "seed": 3, "params_dir": "./checkpoint/", "width_mult": "2/3",
+    }.items():  # fmt: skip
+        part = out.rpartition(f"--{flag} ")[2].partition(" --")[0]
+        assert f"(default: {default})" in part, (flag, part)
+    for flag in ("output_dir", "device", "dataset_dir", "max_seq_length", "warmup_ratio"):
+        assert f"--{flag} " in out
+
+
 # ---- what is refused
 
 
