@@ -146,7 +146,7 @@ def test_the_directory_says_what_was_not_run(served):
         "tokenizer/tokenizer_config.json",
         "tokenizer/vocab.txt",
     ]
-    assert "has not been run in Paddle\nServing" in (served / "README.md").read_text("utf-8")
+    assert "has not been run\nin Paddle Serving" in (served / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

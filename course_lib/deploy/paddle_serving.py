@@ -173,9 +173,9 @@ def _read(file: Path, parse) -> dict:
 
 _README = """# A Paddle Serving pipeline
 
-Written by course_lib.deploy.paddle_serving. Its files were checked against each other, and
-service.py ran with an imitation of paddle_serving_server. **It has not been run in Paddle
-Serving**, whose last release goes up to Python 3.9; nor have the commands below. service.py needs
+Written by course_lib.deploy.paddle_serving, whose check_serving compares its files with each other.
+The course's tests run service.py with an imitation of paddle_serving_server. **It has not been run
+in Paddle Serving**, whose last release goes up to Python 3.9; nor have the commands below. service.py needs
 PaddleNLP in the same environment.
 
     pip install paddle-serving-server==0.9.0 paddle-serving-client==0.9.0 paddle-serving-app==0.9.0

@@ -241,9 +241,10 @@ def _steps(name: str, ids: Sequence[TENSOR], logits: str) -> str:
 
 _README = """# A Triton model repository
 
-Written by course_lib.deploy.triton. Its files were checked against Triton's own protobuf
-definitions, and the two model.py files ran with an imitation of triton_python_backend_utils.
-**It has not been run in Triton**: this needs NVIDIA's container.
+Written by course_lib.deploy.triton, whose check_repository compares its files with Triton's own
+protobuf definitions and with each other. The course's tests run the two model.py files with an
+imitation of triton_python_backend_utils. **It has not been run in Triton**: this needs NVIDIA's
+container.
 
 | directory | does | backend |
 |---|---|---|
@@ -256,8 +257,9 @@ To try it (not run here):
 
     docker run --rm -it --shm-size=1g -p 127.0.0.1:8000:8000 -v "$PWD:/models" \\
         nvcr.io/nvidia/tritonserver:24.05-py3 bash
-    # the tokenizer needs PaddleNLP {paddlenlp}, inside: install it with the course's lock
-    pip install -r cpu.txt
+    # inside: the tokenizer needs PaddleNLP {paddlenlp}, which only a lock makes importable;
+    # copy the course's requirements/cpu.txt here first
+    pip install -r /models/cpu.txt
     tritonserver --model-repository=/models
 
 Then ask it:
