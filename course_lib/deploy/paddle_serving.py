@@ -99,7 +99,6 @@ def write_serving(
                     "devices": "",
                     "thread_num": whole("threads", threads, 1),
                     "use_mkldnn": True,
-                    "mkldnn_cache_capacity": 10,
                     "mem_optim": True,
                     "ir_optim": True,
                 },
@@ -175,8 +174,8 @@ _README = """# A Paddle Serving pipeline
 
 Written by course_lib.deploy.paddle_serving, whose check_serving compares its files with each other.
 The course's tests run service.py with an imitation of paddle_serving_server. **It has not been run
-in Paddle Serving**, whose last release goes up to Python 3.9; nor have the commands below. service.py needs
-PaddleNLP in the same environment.
+in Paddle Serving**, whose last release goes up to Python 3.9; nor have the commands below.
+service.py needs PaddleNLP in the same environment.
 
     pip install paddle-serving-server==0.9.0 paddle-serving-client==0.9.0 paddle-serving-app==0.9.0
     # writes serving_server/ (the model and its description) and serving_client/
