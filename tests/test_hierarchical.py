@@ -17,7 +17,7 @@ from course_lib.hierarchical import (
 from course_lib.hierarchical.cli import main
 from course_lib.hierarchical.doccano import split_examples
 from course_lib.hierarchical.files import read_texts
-from course_lib.runtime import InputError
+from course_lib.runtime import InputError, data_dir
 
 import hierarchical_task as task
 import numpy as np
@@ -403,3 +403,19 @@ def test_random_rows_survive_files(tmp_path):
         ]  # fmt: skip
         write_dataset(tmp_path, {"train": rows}, task.LABELS)
         assert read_dataset(tmp_path / "train.txt", task.TAXONOMY) == rows
+
+
+def test_the_graph_that_the_course_ships_is_what_its_edges_unfold_into():
+    path = data_dir() / "review_tree" / "dag_example"
+    assert validate(path) == []
+    taxonomy = read_labels(path / "label.txt")
+    edges = {
+        "优惠": ["价格"], "运费": ["价格", "物流"], "速度": ["物流"], "退货": ["物流", "售后"],
+        "客服": ["售后"], "补差价": ["价格", "售后"], "退货运费": ["运费", "退货"],
+    }  # fmt: skip
+    graph = Taxonomy.from_edges(edges)
+    assert set(graph.unfold().labels) == set(taxonomy.labels)
+    for row in read_dataset(path / "train.txt", taxonomy):  # all ways to a node, or none
+        nodes = {label.rpartition("##")[2] for label in row["labels"]}
+        assert set(row["labels"]) == {label for node in nodes for label in taxonomy.nodes[node]}
+        assert graph.missing(nodes) == ()

@@ -165,7 +165,7 @@ class Taxonomy:
         """
         given = set(labels)
         lacking = {above for label in given for above in self.ancestors(label)} - given
-        return tuple(label for label in self._order if label in lacking)
+        return tuple(sorted(lacking, key=lambda one: (self._level[one], self.ids[one])))
 
     def complete(self, labels: Iterable[str]) -> list[str]:
         """Labels with all their ancestors, each once, in the order of the ids.
