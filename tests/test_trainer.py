@@ -399,6 +399,8 @@ def rows(tmp_path_factory):
         ({"labels": float("nan")}, "row 7 has labels nan; expected numbers"),
         ({"labels": [1]}, "row 7 has labels [1]; expected the form of row 0: "),
         ({"labels": 1.0}, "row 7 has labels 1.0; expected the form of row 0: "),
+        ({"token_type_ids": None}, "row 7 has no column 'token_type_ids'"),
+        ({"token_type_ids": "x"}, "row 7 has token_type_ids 'x'; expected numbers"),
         ({"input_ids": [1, None]}, "row 7 has input_ids [1, None]; expected numbers"),
     ],
 )
@@ -429,6 +431,16 @@ def test_a_column_that_holds_none(rows, tmp_path):
             trainer = build(tmp_path, features=rows, eval_dataset=several)
             trainer.args.evaluation_strategy = IntervalStrategy.EPOCH
             trainer.train()
+    trainer = build(tmp_path, features=rows, eval_dataset=none)
+    with pytest.raises(InputError, match="eval_dataset: row 7 has labels None"):
+        trainer.evaluate()
+    with pytest.raises(InputError, match="eval_dataset: row 7 has labels None"):
+        trainer.evaluate(none)
+    with pytest.raises(InputError, match="test_dataset: row 7 has labels None"):
+        trainer.predict(none)
+    assert trainer.predict(bare[:4]).label_ids is None
+    with pytest.raises(InputError, match="test_dataset: is empty"):
+        trainer.predict([])
     with pytest.raises(InputError, match="eval_dataset: is empty"):
         build(tmp_path, features=rows, eval_dataset=[]).train()
     with pytest.raises(InputError, match="train_dataset: row 2 is a tuple"):

@@ -461,7 +461,7 @@ class CompressTrainer(CourseTrainer):
         row = dataset[0]
         if not isinstance(row, Mapping) or "input_ids" not in row:
             raise InputError(name, "its rows have no 'input_ids'", "features of a tokenizer")
-        known = {*inspect.signature(self.model.forward).parameters, *self.label_names}
+        known = self._known_columns()
         columns = dict.fromkeys(["input_ids", *(column for column in row if column in known)])
         if labelled:
             columns |= dict.fromkeys(self.label_names)
@@ -478,7 +478,7 @@ def _columns(trainer: CompressTrainer, dataset) -> list[dict]:
     rows = [dict(dataset[row]) for row in range(len(dataset))]
     if not trainer.args.remove_unused_columns:
         return rows
-    known = {*inspect.signature(trainer.model.forward).parameters, *trainer.label_names}
+    known = trainer._known_columns()
     return [{name: value for name, value in row.items() if name in known} for row in rows]
 
 

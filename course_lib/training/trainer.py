@@ -141,6 +141,28 @@ class CourseTrainer(Trainer):
             rank=self.args.dataset_rank,
         )
 
+    def get_eval_dataloader(self, eval_dataset=None) -> paddle.io.DataLoader:
+        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        self._check_loadable("eval_dataset", dataset)
+        return super().get_eval_dataloader(eval_dataset)
+
+    def get_test_dataloader(self, test_dataset) -> paddle.io.DataLoader:
+        self._check_loadable("test_dataset", test_dataset)
+        return super().get_test_dataloader(test_dataset)
+
+    def _check_loadable(self, where: str, dataset) -> None:
+        """Refuse a row that Paddle's loader would wait for; streams are not read twice."""
+        if dataset is None or isinstance(dataset, Mapping) or not has_length(dataset):
+            return
+        if len(dataset) == 0:
+            raise InputError(where, "is empty", "at least one example")
+        columns = [name for name in dataset[0] if name in self._known_columns()]
+        check_rows(where, dataset, columns, self.label_names)
+
+    def _known_columns(self) -> set[str]:
+        """What the model takes, and labels."""
+        return {*inspect.signature(self.model.forward).parameters, *self.label_names}
+
     # ---- checkpoints
 
     def _save_checkpoint(self, model, metrics=None) -> None:
@@ -275,7 +297,9 @@ class CourseTrainer(Trainer):
                 raise InputError(where, "is empty", "at least one example")
             asked = columns
             if where != "train_dataset" and self.args.evaluation_strategy.value == "no":
-                asked = [name for name in columns if name in dataset[0]]  # not evaluated by train()
+                asked = []  # train() does not evaluate on it
+            known = [name for name in dataset[0] if name in self._known_columns()]
+            asked = list(dict.fromkeys([*asked, *known]))
             read[where] = check_rows(where, dataset, asked, self.label_names)
         batch = dict(loader.collate_fn(rows))
         tensors = any(isinstance(value, paddle.Tensor) for value in batch.values())
