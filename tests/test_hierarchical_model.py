@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 
@@ -145,38 +144,34 @@ def test_a_training_may_begin_with_weights_of_another(work, tmp_path, capsys):
         assert status == 2 and said in err and not (tmp_path / "c").exists()
 
 
-def test_two_processes_train_as_one_does(work, tmp_path):
+def test_two_processes_train_as_one_does(tmp_path, capsys):
     """paddle.distributed.launch with gloo; without dropout the figures are the same."""
     task.tiny_model(tmp_path / "tiny", hidden_dropout_prob=0, attention_probs_dropout_prob=0)
-    task.directory(tmp_path / "data", 48, 21)
-    flags = ["--epochs", "4", "--learning_rate", "5e-3", "--device", "cpu", "--logging_steps", "1"]
+    task.directory(tmp_path / "data", 48, 21)  # an odd number: one process has a row more
+    flags = ["--epochs", 4, "--learning_rate", "5e-3", "--device", "cpu", "--logging_steps", 1]
+    more = ["--save_dir", tmp_path / "one", "--batch_size", 8, *flags]
+    status, one, _ = run(words(tmp_path, "train", *more), capsys)
+    assert status == 0
+    command = [sys.executable, "-m", "paddle.distributed.launch", "--nproc_per_node", "2"]
+    command += ["--backend", "gloo", "--log_dir", str(tmp_path / "logs"), script.__file__]
+    command += words(tmp_path, "train", "--save_dir", tmp_path / "two", "--batch_size", 4, *flags)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
+    assert done.returncode == 0, done.stderr[-2000:]
+    two = next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    assert json.loads(one) == json.loads(two)
     figures = {}
-    launch = ["-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--backend", "gloo"]
-    for name, batch, start in (
-        ("one", "8", []),
-        ("two", "4", [*launch, "--log_dir", str(tmp_path / "logs")]),
-    ):
-        more = ["--save_dir", tmp_path / name, "--batch_size", batch, *flags]
-        command = [sys.executable, *start, script.__file__, *words(tmp_path, "train", *more)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
-        assert done.returncode == 0, done.stderr[-2000:]
-        line = next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    for name in ("one", "two"):
         (state,) = (tmp_path / name).glob("checkpoints/checkpoint-24/trainer_state.json")
         logs = json.loads(state.read_text())["log_history"]
+        for figure in ("loss", "eval_micro_f1"):
+            figures[name, figure] = [entry[figure] for entry in logs if figure in entry]
         model = Classifier.load(tmp_path / name)
-        figures[name] = {
-            "result": json.loads(line),
-            "loss": [entry["loss"] for entry in logs if "loss" in entry],
-            "dev": [entry["eval_micro_f1"] for entry in logs if "eval_micro_f1" in entry],
-            "dev_loss": [entry["eval_loss"] for entry in logs if "eval_loss" in entry],
-            "probabilities": model.probabilities([row["text"] for row in task.examples(9, 5)]),
-        }
-    one, two = figures["one"], figures["two"]
-    assert len(one["loss"]) == 24 and len(one["dev"]) == 4
-    assert np.allclose(one["loss"], two["loss"], atol=1e-4)
-    assert one["dev"] == pytest.approx(two["dev"], abs=1e-6) and max(one["dev"]) > 0
-    assert np.allclose(one["probabilities"], two["probabilities"], atol=1e-4)
-    assert one["result"] == two["result"]
+        texts = [row["text"] for row in task.examples(9, 5)]
+        figures[name, "probabilities"] = model.probabilities(texts)
+    assert len(figures["one", "loss"]) == 24 and len(figures["one", "eval_micro_f1"]) == 4
+    assert max(figures["one", "eval_micro_f1"]) > 0
+    for figure in ("loss", "eval_micro_f1", "probabilities"):
+        assert np.allclose(figures["one", figure], figures["two", figure], atol=1e-4), figure
 
 
 # ---- the other commands
@@ -450,25 +445,3 @@ def test_a_cut_model_learns_its_teachers_probabilities(work, trained, tmp_path):
     assert after < 0.5 * before and after < 0.05
     same = reorder(trained.model, heads, neurons)
     assert np.allclose(Classifier(same, trained.tokenizer).probabilities(texts), target, atol=1e-5)
-
-
-def test_a_kill_of_the_training_is_taken_up(work, tmp_path):
-    """SIGKILL after the first checkpoint; `newest` ends at the figures of an unbroken run."""
-    flags = ["--epochs", "3", "--batch_size", "8", "--learning_rate", "5e-3", "--device", "cpu"]
-    command = words(work, "train", "--save_dir", tmp_path / "a", *flags)
-    process = subprocess.Popen(
-        [sys.executable, script.__file__, *command], stderr=subprocess.PIPE, text=True
-    )
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if line.startswith("step 25/60"):  # an epoch has 20 steps
-            process.send_signal(signal.SIGKILL)
-    assert process.wait(60) == -signal.SIGKILL, "".join(said)
-    assert not (tmp_path / "a" / "model.safetensors").exists()
-    assert cli.main([*command, "--init_from_ckpt", "newest"]) == 0
-    assert cli.main(words(work, "train", "--save_dir", tmp_path / "b", *flags)) == 0
-    texts, _ = dev(work)
-    # other processes may add in another order: see the resume within one process for the bits
-    killed, whole = (Classifier.load(tmp_path / name).probabilities(texts) for name in "ab")
-    assert np.allclose(killed, whole, atol=1e-4)

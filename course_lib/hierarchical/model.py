@@ -15,6 +15,7 @@ from course_lib.hierarchical.files import check_empty
 from course_lib.hierarchical.reports import averages
 from course_lib.hierarchical.taxonomy import Taxonomy
 from course_lib.hierarchical.thresholds import (
+    as_array,
     decode,
     load_thresholds,
     save_thresholds,
@@ -85,7 +86,7 @@ class Classifier:
             raise InputError("model", problem, "one trained for several labels a text")
         self.taxonomy = Taxonomy(names)
         self.thresholds = dict(given or dict.fromkeys(names, 0.5))
-        decode(np.zeros((0, len(names))), self.taxonomy, self.thresholds)  # do they fit?
+        as_array(self.thresholds, self.taxonomy)  # do they fit?
         trained = getattr(getattr(model, "config", None), "max_seq_length", None)
         length = max_seq_length or trained or min(128, most)
         self.max_seq_length = whole("max_seq_length", length, 3, most)
