@@ -247,6 +247,8 @@ def test_prune_leaves_models_that_load_and_export(work, trained, tmp_path, capsy
         chosen = decode(small.probabilities(texts), small.taxonomy, small.thresholds)
         row = next(row for row in rows if name in row["path"])
         assert averages(true, chosen)["micro"]["f1"] == pytest.approx(row["micro_f1"], abs=1e-4)
+        at_half = averages(true, static.predict(texts) >= 0.5)["micro"]["f1"]
+        assert at_half == pytest.approx(row["score"], abs=1e-4)
         small.export(tmp_path / "export" / name)
         exported = Predictor(tmp_path / "export" / name).predict(texts[:5])
         assert np.allclose(exported, small.probabilities(texts[:5]), atol=1e-5)
