@@ -66,14 +66,14 @@ PREDICTIONS = "predictions.json"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--examples", type=int, help="training texts; default: all")
-    add("--dev_examples", type=int, help="default: all")
+    add("--examples", type=int, default=4000, help="training texts, 0: all; %(default)s")
+    add("--dev_examples", type=int, default=800, help="%(default)s")
     add("--test_examples", type=int, help="default: all")
-    add("--epochs", type=int, default=8, help="of fine-tuning; %(default)s")
-    add("--prune_epochs", type=int, default=4, help="of DynaBERT; %(default)s")
+    add("--epochs", type=int, default=5, help="of fine-tuning; %(default)s")
+    add("--prune_epochs", type=int, default=3, help="of DynaBERT; %(default)s")
     add("--prune_learning_rate", type=float, default=2e-4, help="%(default)s")
     add("--model_name", help="default: the backbone of the course")
-    add("--seeds", type=int, nargs="+", default=[42, 43, 44], help="%(default)s")
+    add("--seeds", type=int, nargs="+", default=[42, 43], help="%(default)s")
     add("--rounds", type=int, default=25, help="timed batches a model; %(default)s")
     add("--threads", type=int, default=2, help="%(default)s")
     add("--work", help="a directory that keeps what is done for the next run")
@@ -126,7 +126,7 @@ def say(text: str) -> None:
 
 def splits(args: argparse.Namespace) -> tuple[Taxonomy, dict[str, list[dict]]]:
     counts = {"train": args.examples, "dev": args.dev_examples, "test": args.test_examples}
-    data = {name: load_review_tree(name, max_examples=count) for name, count in counts.items()}
+    data = {name: load_review_tree(name, max_examples=n or None) for name, n in counts.items()}
     data["gold"] = load_review_tree("gold")
     return Taxonomy(data["train"].label_list), {name: list(rows) for name, rows in data.items()}
 
