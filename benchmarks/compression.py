@@ -64,11 +64,13 @@ def main() -> None:
     add("--dev_examples", type=int, default=800, help="to choose steps by; %(default)s")
     add("--test_examples", type=int, help="default: all")
     add("--epochs", type=int, default=2, help="of fine-tuning; %(default)s")
-    add("--compress_epochs", type=int, default=2, help="of DynaBERT and QAT; %(default)s")
-    add("--learning_rate", type=float, default=1e-4, help="of DynaBERT and QAT; %(default)s")
+    add("--width_epochs", type=int, default=2, help="of DynaBERT; %(default)s")
+    add("--width_learning_rate", type=float, default=1e-4, help="of DynaBERT; %(default)s")
+    add("--qat_epochs", type=int, default=1, help="%(default)s")
+    add("--qat_learning_rate", type=float, default=2e-5, help="%(default)s")
     add("--algo", default="hist", help="of static quantisation, for speed; %(default)s")
-    add("--algos", nargs="+", default=["hist", "mse", "avg", "KL"], help="to search; %(default)s")
-    add("--batches", type=int, nargs="+", default=[4, 16], help="to search; %(default)s")
+    add("--algos", nargs="+", default=["hist", "mse"], help="to search; %(default)s")
+    add("--batches", type=int, nargs="+", default=[16], help="to search; %(default)s")
     add("--seeds", type=int, nargs="+", default=[42, 43, 44], help="%(default)s")
     add("--jobs", type=int, default=1, help="models trained at the same time; %(default)s")
     add("--work", help="a directory that keeps trained models for the next run")
@@ -293,8 +295,8 @@ def compress(
         algo_list=args.algos,
         batch_size_list=[16],
         batch_num_list=args.batches,
-        num_train_epochs=args.compress_epochs,
-        learning_rate=args.learning_rate,
+        num_train_epochs=args.qat_epochs if step == "qat" else args.width_epochs,
+        learning_rate=args.qat_learning_rate if step == "qat" else args.width_learning_rate,
         warmup_ratio=0.1,
         per_device_train_batch_size=16,
         per_device_eval_batch_size=64,
