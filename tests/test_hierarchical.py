@@ -194,6 +194,23 @@ def test_all_faults_are_listed_at_once(tmp_path):
     )
 
 
+def test_one_fault_does_not_hide_another(tmp_path):
+    path = faulty(tmp_path, "训练\t狗,书##好", "新\t书##差", "新\t书")
+    (path / "label.txt").write_text("书\n书##好\n书##差\n\n店##好\n", "utf-8")
+    (path / "train.txt").write_text("训练\t店,店##好\n", "utf-8")
+    said = [
+        (finding.file.rpartition("/")[2], finding.line, finding.problem)
+        for finding in validate(path)
+        if finding.severity == "error"
+    ]
+    assert [(file, line) for file, line, _ in said] == [
+        ("label.txt", 4), ("label.txt", 5), ("dev.txt", 3), ("dev.txt", 3), ("dev.txt", 4)
+    ]  # fmt: skip
+    assert "'店##好' without its ancestor '店'" in said[1][2]
+    assert "'狗' is not in the label file" in said[2][2]
+    assert "is in train.txt, line 1 too" in said[3][2]
+
+
 def test_missing_ancestors_are_completed_when_asked_for(tmp_path):
     path = faulty(tmp_path, "孤儿\t书##好", "深\t店##好##位置")
     assert len(validate(path)) == 2 and validate(path, complete=True) == []

@@ -121,8 +121,8 @@ def validate(
         path = directory / name
         if name in used or (name == test_file and not path.exists()):
             continue
-        own: dict[str, tuple[int, tuple[str, ...]]] = {}
-        used[name] = set()
+        own: dict[str, tuple[int, tuple[str, ...] | None]] = {}
+        used[name], before = set(), len(findings)
         try:
             for example, found in _scan(path, taxonomy, complete, own):
                 findings += found
@@ -137,6 +137,7 @@ def validate(
                 findings.append(Finding(str(path), line, "error", problem, "each text in one file"))
             else:
                 texts[text] = name, line
+        findings[before:] = sorted(findings[before:], key=lambda one: one.line or 0)
     for name in used:
         for label in taxonomy.labels if name == train_file else used[name] - used[train_file]:
             if label not in used[train_file]:
@@ -232,7 +233,7 @@ def _plain(text: str, where: str, number: int) -> str:
 def _scan_labels(
     path: Path, complete: bool, separator: str
 ) -> tuple[Taxonomy | None, list[Finding]]:
-    """The taxonomy of a label file without faults, else None; and the faults."""
+    """The taxonomy of the lines that can be used, None without any; and the faults."""
     findings: list[Finding] = []
     lines: dict[str, int] = {}
 
@@ -264,25 +265,24 @@ def _scan_labels(
         parts = label.split(separator)
         for above in (separator.join(parts[:end]) for end in range(1, len(parts))):
             if above not in lines and above not in labels:
-                if complete:
-                    labels[above] = None
-                else:
+                labels[above] = None
+                if not complete:
                     add(number, f"{shown(label)} without its ancestor {shown(above)}",
                         f"a line for {shown(above)} too, or --complete_labels")  # fmt: skip
         labels[label] = None
-    return (None if findings else Taxonomy(list(labels), separator)), findings
+    return Taxonomy(list(labels), separator) if labels else None, findings
 
 
 def _scan(
     path: Path,
     taxonomy: Taxonomy,
     complete: bool,
-    texts: dict[str, tuple[int, tuple[str, ...]]],
+    texts: dict[str, tuple[int, tuple[str, ...] | None]],
 ) -> Iterator[tuple[dict | None, list[Finding]]]:
     """Each line's example, None where it has a fault or repeats one, and what is wrong with it.
 
     Args:
-        texts: gets the line and the labels of each text.
+        texts: gets the line and the labels of each text; None where they have a fault.
     """
     for number, line in enumerate(split_lines(decode(read_bytes(path), path)), 1):
         found: list[Finding] = []
@@ -307,11 +307,13 @@ def _scan(
                 found.append(_finding(error))
             _check_names(names, taxonomy, complete, add)
         if any(finding.severity == "error" for finding in found):
+            if text.strip() and tab:
+                texts.setdefault(text, (number, None))
             yield None, found
             continue
         labels = taxonomy.complete(names)
         first = texts.setdefault(text, (number, tuple(labels)))
-        if first[0] == number:
+        if first[0] == number or first[1] is None:
             yield {"text": text, "labels": labels}, found
             continue
         if first[1] == tuple(labels):
