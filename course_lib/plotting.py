@@ -1026,3 +1026,64 @@ def taxonomy_tree(
             best, worst = (f"{label} ({scores[label]:.2f})" for label in (ranked[-1], ranked[0]))
             said += f" The best is {best}, the worst {worst}."
         return _finish(figure, said)
+
+
+def threshold_tradeoff(
+    probabilities: np.ndarray, true: np.ndarray, threshold: float | None = None, name: str = ""
+) -> CourseFigure:
+    """Show what a threshold does with one label: who passes it, and precision, recall and F1.
+
+    Args:
+        probabilities: of the label, one a text, 0 to 1.
+        true: which texts have it.
+        threshold: marked in both panels; None marks none.
+        name: of the label, for the title.
+
+    Raises:
+        ValueError: arrays of different shapes, no text with the label, a number outside 0 to 1.
+    """
+    values, has = np.asarray(probabilities, "float64"), np.asarray(true, bool)
+    inside = threshold is None or 0 <= threshold <= 1
+    if values.ndim != 1 or values.shape != has.shape or not has.any() or not inside:
+        raise ValueError(
+            f"probabilities {values.shape}, true {has.shape} with {has.sum()} texts, threshold "
+            f"{threshold}; expected two lists alike, a text with the label, numbers from 0 to 1"
+        )
+
+    def figures(limit: float) -> tuple[float, float, float]:
+        right, found = (has & (values >= limit)).sum(), (values >= limit).sum()
+        precision = right / found if found else np.nan  # nothing found: neither right nor wrong
+        return precision, right / has.sum(), 2 * right / (found + has.sum())
+
+    grid = np.linspace(0.01, 0.99, 99)
+    curves = np.array([figures(limit) for limit in grid]).T
+    names = ("precision", "recall", "F1")
+    with _course_style():
+        figure = CourseFigure(figsize=(8.4, 3.1))
+        left, right = figure.subplots(1, 2)
+        bins = np.linspace(0, 1, 21)
+        texts, groups = [values[~has], values[has]], ["without the label", "with it"]
+        left.hist(texts, bins, label=groups, color=["#BBBBBB", COLORS[0]])
+        left.set(title=f"Texts by probability {_drawable(name)}".strip(), yscale="log")
+        left.set(xlabel="probability", ylabel="texts", ylim=(0.7, None), xlim=(0, 1))
+        left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        left.legend(loc="upper right")
+        for number, curve in enumerate(curves):
+            style = {"color": COLORS[number], "linestyle": ("--", ":", "-")[number], "marker": ""}
+            right.plot(grid, curve, label=names[number], **style)
+        right.set(title="What a threshold gives", xlabel="threshold", xlim=(0, 1), ylim=(0, 1.03))
+        best = int(curves[2].argmax())
+        alt = f"Probabilities of a label that {has.sum()} of {has.size} texts have. The best F1, "
+        alt += f"{curves[2][best]:.2f}, is at {grid[best]:.2f}."
+        if threshold is not None:
+            found = figures(threshold)
+            for axes in (left, right):
+                axes.axvline(threshold, color=INK, linewidth=1, linestyle="-.", marker="")
+            for number, value in enumerate(found):
+                mark = {"color": COLORS[number], "marker": MARKERS[number], "linestyle": ""}
+                right.plot(threshold, value, **mark)
+            said = ", ".join(f"{n} {v:.2f}" for n, v in zip(names, found, strict=True))
+            right.set(title=f"At {threshold:.2f}: {said}".replace("nan", "–"))
+            alt += f" At {threshold:.2f}: {said}."
+        right.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        return _finish(figure, alt)

@@ -83,6 +83,9 @@ FIGURES = {
     "heads": lambda: plotting.head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
     "widths": lambda: plotting.width_tradeoff(*WIDTHS),
     "width": lambda: plotting.width_tradeoff(*WIDTHS, chosen=0.5),
+    "threshold": lambda: plotting.threshold_tradeoff(
+        [0.9, 0.2, 0.6, 0.1], [1, 0, 0, 1], 0.5, "店##好😀"
+    ),
     "tree": lambda: plotting.taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
     "limits": lambda: plotting.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
 }
@@ -448,3 +451,18 @@ def test_the_tree_shows_each_label_below_its_parent():
     ):
         with pytest.raises(ValueError, match=words):
             plotting.taxonomy_tree(scores)
+
+
+def test_a_threshold_gives_what_can_be_counted():
+    curves = ((0.5, 1), (1, 0.5), (2 / 3, 2 / 3))
+    figure = FIGURES["threshold"]()
+    assert "2 of 4 texts" in figure.alt
+    assert "At 0.50: precision 0.50, recall 0.50, F1 0.50" in figure.alt
+    for line, values in zip(figure.axes[1].lines[:3], curves, strict=True):
+        drawn = dict(zip(np.round(line.get_xdata(), 2), line.get_ydata(), strict=True))
+        assert (drawn[0.05], drawn[0.8]) == pytest.approx(values)
+    assert np.isnan(figure.axes[1].lines[0].get_ydata()[-1]), "nothing found: no precision"
+    assert "At" not in plotting.threshold_tradeoff([0.9, 0.2], [1, 0]).alt
+    for wrong in (([0.9], [0]), ([0.9, 0.1], [1]), ([0.9], [1], 1.5)):
+        with pytest.raises(ValueError, match="a text with the label"):
+            plotting.threshold_tradeoff(*wrong)
