@@ -25,6 +25,7 @@ from paddlenlp.transformers import AutoTokenizer
 from scipy.special import expit, softmax
 
 __all__ = ["Predictor", "read_program"]
+STEP = 4  # batches of texts are padded to lengths that it divides
 ENDINGS = {"paddle": (PROGRAM, WEIGHTS), "onnx": (ONNX,)}  # of a backend's files
 
 
@@ -181,8 +182,12 @@ class Predictor:
         result = np.zeros((len(rows), len(self.labels)), "float32")
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
-            arrays = batchify([rows[index] for index in chosen])
-            batch = dict(zip(("input_ids", "token_type_ids"), arrays, strict=False))
+            ids, types = batchify([rows[index] for index in chosen])
+            room = ((0, 0), (0, self._room(ids.shape[1])))
+            batch = {
+                "input_ids": np.pad(ids, room, constant_values=self.tokenizer.pad_token_id),
+                "token_type_ids": np.pad(types, room),
+            }
             logits = self.run(batch)[0]
             if logits.shape[1:] != result.shape[1:]:
                 problem = f"names {len(self.labels)} labels of outputs {list(logits.shape[1:])}"
@@ -190,6 +195,10 @@ class Predictor:
             multi = self.problem == "multi_label"
             result[chosen] = expit(logits) if multi else softmax(logits, axis=-1)
         return result
+
+    def _room(self, length: int) -> int:
+        """Columns to add, so that there are few shapes: each new one costs time and memory."""
+        return min(-length % STEP, (self._engine.positions or length + STEP) - length)
 
     def classify(self, texts: Sequence[str], batch_size: int = 32) -> list[dict]:
         """Label texts.

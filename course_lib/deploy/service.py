@@ -4,28 +4,28 @@
     GET  /health    what is served, and how busy it is
     GET  /          a page to try it out
 
-Handlers read and check requests in the event loop; one thread runs the Predictor. While it works on
-a batch, the next one gathers in the queue: that is dynamic batching. What does not fit is refused
-with a status of 400 to 422 and {"error": ...}, what is too much at the moment with 503.
+The event loop reads and checks requests, a `Batcher` has them answered. What does not fit is
+refused with a status of 400 to 422 and {"error": ...}; what is too much at the moment, with 503.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
-import threading
-import time
+import subprocess
+import sys
+import tempfile
 import unicodedata
-from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.predictor import Predictor
-from course_lib.runtime import InputError
+from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
 
 import uvicorn
@@ -39,124 +39,8 @@ GRACE = 30  # seconds that accepted requests have to be answered in, once the se
 PAGE = Path(__file__).with_name("page.html")
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What one request, and all that wait, may ask for.
-
-    Attributes:
-        max_batch: texts of one run of the model; 1 turns batching off.
-        max_wait_ms: how long an incomplete batch waits for more, in milliseconds.
-        queue: texts that may wait or be worked on; a request beyond it is refused.
-        max_texts: of one request.
-        max_characters: of one text.
-        max_body: bytes.
-
-    Raises:
-        InputError: names the one that is out of bounds.
-    """
-
-    max_batch: int = 32
-    max_wait_ms: int = 2
-    queue: int = 256
-    max_texts: int = 64
-    max_characters: int = 2000
-    max_body: int = 2**20
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            whole(name, value, 0 if name == "max_wait_ms" else 1)
-        if self.queue < self.max_texts:
-            expected = f"at least max_texts, {self.max_texts}: such a request would never fit"
-            raise InputError("queue", f"is {self.queue}", expected)
-
-
 class Refused(HTTPException):
     """A request that gets no answer, with its HTTP status and the reason in words."""
-
-
-class Batcher:
-    """Gathers the texts of waiting requests into batches, which one thread runs."""
-
-    def __init__(self, predictor: Predictor, limits: Limits) -> None:
-        self.predictor, self.limits = predictor, limits
-        self.stopping = False
-        self.busy = self.accepted = self.answered = self.batches = 0  # texts, but for batches
-        self._jobs: deque[tuple[list[str], asyncio.Future]] = deque()
-        self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._work, name="predictor")
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Take nothing more, and return when all that was accepted is answered."""
-        with self._changed:
-            self.stopping = True
-            self._changed.notify()
-        self._thread.join()
-
-    async def classify(self, texts: list[str]) -> list[dict]:
-        """Wait for a place in a batch and for its answers.
-
-        Raises:
-            Refused: the queue is full, or the service is about to stop.
-        """
-        job = (texts, asyncio.get_running_loop().create_future())
-        with self._changed:
-            if self.stopping or self.busy + len(texts) > self.limits.queue:
-                reason = (
-                    "the service is stopping" if self.stopping else "too many texts are waiting"
-                )
-                raise Refused(503, reason, {"Retry-After": "1"})
-            self._jobs.append(job)
-            self.busy += len(texts)
-            self.accepted += len(texts)
-            self._changed.notify()
-        return await job[1]
-
-    def _work(self) -> None:
-        while jobs := self._gather():
-            answers = self._answer(jobs)
-            self.batches += 1
-            jobs[0][1].get_loop().call_soon_threadsafe(self._deliver, jobs, answers)
-
-    def _gather(self) -> list[tuple[list[str], asyncio.Future]]:
-        """The next jobs; none when the service stops. A full batch leaves at once."""
-        jobs, count, most = [], 0, self.limits.max_batch
-        with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self.stopping)
-            until = time.monotonic() + self.limits.max_wait_ms / 1000
-            while True:
-                while self._jobs and (not jobs or count + len(self._jobs[0][0]) <= most):
-                    jobs.append(self._jobs.popleft())
-                    count += len(jobs[-1][0])
-                if self._jobs or self.stopping or count >= most:
-                    return jobs
-                if not self._changed.wait(until - time.monotonic()):
-                    return jobs
-
-    def _answer(self, jobs: list) -> list[list[dict] | Exception]:
-        try:
-            rows = self.predictor.classify(
-                [t for texts, _ in jobs for t in texts], self.limits.max_batch
-            )
-        except Exception as error:
-            if len(jobs) == 1:
-                return [error]
-            return [answer for job in jobs for answer in self._answer([job])]  # spare the others
-        rows = iter(rows)
-        return [[next(rows) for _ in texts] for texts, _ in jobs]
-
-    def _deliver(self, jobs: list, answers: list) -> None:
-        for (texts, future), answer in zip(jobs, answers, strict=True):
-            self.busy -= len(texts)
-            self.answered += len(texts)
-            if future.done():  # its client has gone
-                continue
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
 
 
 def make_app(predictor: Predictor, limits: Limits | None = None) -> FastAPI:
@@ -182,6 +66,10 @@ def make_app(predictor: Predictor, limits: Limits | None = None) -> FastAPI:
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, error: HTTPException) -> JSONResponse:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(Busy)
+    async def later(request: Request, error: Busy) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 503, {"Retry-After": "1"})
 
     @app.exception_handler(Exception)
     async def fail(request: Request, error: Exception) -> JSONResponse:
@@ -286,7 +174,7 @@ class _Server(uvicorn.Server):
 def serve(app: FastAPI, listener: socket.socket) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer what was accepted, and return.
 
-    Prints the address when it is ready.
+    Prints the address when it is ready, and in the end how many texts were accepted and answered.
     """
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE
@@ -294,6 +182,8 @@ def serve(app: FastAPI, listener: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it is done
         signal.signal(number, lambda *_: None)
     _Server(config).run(sockets=[listener])
+    batcher = app.state.batcher
+    print(json.dumps({"accepted": batcher.accepted, "answered": batcher.answered}), flush=True)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -314,3 +204,37 @@ def listen(host: str, port: int) -> socket.socket:
         problem = f"cannot be used ({error.strerror or error})"
         raise InputError(f"{host}:{port}", problem, "a free address of this machine") from None
     return listener
+
+
+@contextmanager
+def running(model_dir: str | os.PathLike, *options: str) -> Iterator[tuple[str, subprocess.Popen]]:
+    """Run `python -m course_lib serve` as a process of its own, inside the block.
+
+    Args:
+        options: more of its arguments, such as "--max_batch", "1".
+
+    Yields:
+        Its address, at a free port, and the process.
+
+    Raises:
+        InputError: it does not start; the message is its own.
+    """
+    command = [sys.executable, "-m", "course_lib", "serve", str(model_dir), "--port", "0", *options]
+    with tempfile.TemporaryFile() as said:
+        pipes = {"stdout": subprocess.PIPE, "stderr": said, "text": True}
+        process = subprocess.Popen(command, env=machine.child_environment(), **pipes)
+        try:
+            line = process.stdout.readline()  # empty once it has ended
+            if not line:
+                said.seek(0)
+                reason = said.read().decode(errors="replace").strip().splitlines()[-1:]
+                raise InputError("serve", f"does not start: {' '.join(reason)}", "a service")
+            yield line.split()[-1], process
+        finally:
+            process.terminate()
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()

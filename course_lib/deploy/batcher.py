@@ -1,0 +1,137 @@
+"""Dynamic batching: the texts of many small requests in few runs of the model.
+
+While the one thread that has the Predictor works on a batch, the next one gathers in a queue. Under
+load batches fill by themselves; a short wait helps while there is little to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from course_lib.deploy.predictor import Predictor
+from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request, and all that wait, may ask for.
+
+    Attributes:
+        max_batch: texts of one run of the model; 1 turns batching off.
+        max_wait_ms: how long an incomplete batch waits for more, in milliseconds.
+        queue: texts that may wait or be worked on; a request beyond it is refused.
+        max_texts: of one request.
+        max_characters: of one text.
+        max_body: bytes.
+
+    Raises:
+        InputError: names the one that is out of bounds.
+    """
+
+    max_batch: int = 16
+    max_wait_ms: int = 2
+    queue: int = 256
+    max_texts: int = 64
+    max_characters: int = 2000
+    max_body: int = 2**20
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            whole(name, value, 0 if name == "max_wait_ms" else 1)
+        if self.queue < self.max_texts:
+            expected = f"at least max_texts, {self.max_texts}: such a request would never fit"
+            raise InputError("queue", f"is {self.queue}", expected)
+
+
+class Busy(Exception):
+    """The service takes no more texts at the moment; the message says why."""
+
+
+class Batcher:
+    """Gathers the texts of waiting requests into batches, which one thread runs."""
+
+    def __init__(self, predictor: Predictor, limits: Limits) -> None:
+        self.predictor, self.limits = predictor, limits
+        self.stopping = False
+        self.busy = self.accepted = self.answered = self.batches = 0  # texts, but for batches
+        self._jobs: deque[tuple[list[str], asyncio.Future]] = deque()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, name="predictor")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take nothing more, and return when all that was accepted is answered."""
+        with self._changed:
+            self.stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    async def classify(self, texts: list[str]) -> list[dict]:
+        """Wait for a place in a batch and for its answers.
+
+        Raises:
+            Busy: the queue is full, or the service is about to stop.
+        """
+        job = (texts, asyncio.get_running_loop().create_future())
+        with self._changed:
+            if self.stopping or self.busy + len(texts) > self.limits.queue:
+                reason = (
+                    "the service is stopping" if self.stopping else "too many texts are waiting"
+                )
+                raise Busy(reason)
+            self._jobs.append(job)
+            self.busy += len(texts)
+            self.accepted += len(texts)
+            self._changed.notify()
+        return await job[1]
+
+    def _work(self) -> None:
+        while jobs := self._gather():
+            answers = self._answer(jobs)
+            self.batches += 1
+            jobs[0][1].get_loop().call_soon_threadsafe(self._deliver, jobs, answers)
+
+    def _gather(self) -> list[tuple[list[str], asyncio.Future]]:
+        """The next jobs; none when the service stops. A full batch leaves at once."""
+        jobs, count, most = [], 0, self.limits.max_batch
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self.stopping)
+            until = time.monotonic() + self.limits.max_wait_ms / 1000
+            while True:
+                while self._jobs and (not jobs or count + len(self._jobs[0][0]) <= most):
+                    jobs.append(self._jobs.popleft())
+                    count += len(jobs[-1][0])
+                if self._jobs or self.stopping or count >= most:
+                    return jobs
+                if not self._changed.wait(until - time.monotonic()):
+                    return jobs
+
+    def _answer(self, jobs: list) -> list[list[dict] | Exception]:
+        try:
+            rows = self.predictor.classify(
+                [t for texts, _ in jobs for t in texts], self.limits.max_batch
+            )
+        except Exception as error:
+            if len(jobs) == 1:
+                return [error]
+            return [answer for job in jobs for answer in self._answer([job])]  # spare the others
+        rows = iter(rows)
+        return [[next(rows) for _ in texts] for texts, _ in jobs]
+
+    def _deliver(self, jobs: list, answers: list) -> None:
+        for (texts, future), answer in zip(jobs, answers, strict=True):
+            self.busy -= len(texts)
+            self.answered += len(texts)
+            if future.done():  # its client has gone
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
