@@ -101,7 +101,7 @@ WRONG = [
     (400, b'{"text": "a\nb"}'),
     (400, b"[" * 3900),
     (400, b'{"text":' * 400 + b"1" + b"}" * 400),
-    (400, b'{"text": ' + b"9" * 3900 + b"}"),
+    (422, b'{"text": ' + b"9" * 3900 + b"}"),
     (422, b"null"),
     (422, b"[]"),
     (422, b'"text"'),
@@ -418,7 +418,7 @@ def test_the_page_shows_labels_and_bars_in_a_browser(exported, predictor, tmp_pa
         assert f">{escaped}</span>" in shown, "a label is text, never HTML"
         assert f">{share:.3f}<" in shown
         assert f"width: {100 * share:.2f}"[:9] in shown
-    assert shown.count('"row given"') == 1
+    assert shown.count('class="row given"') == 1
     assert "2 labels; Paddle Inference, FP32." in shown
     assert "holds a control character, U+0001" in refused
 
