@@ -381,6 +381,20 @@ def test_the_library_trains_without_files(work, tmp_path):
             train(rows, rows, taxonomy, tmp_path / "b", **{**options, option: value})
 
 
+def test_a_new_head_begins_with_the_shares_of_the_labels(work, tmp_path):
+    rows = task.examples(40)
+    options = {"epochs": 1, "learning_rate": 1e-12, "device": "cpu"}
+    shares = (task.TAXONOMY.indicators([row["labels"] for row in rows]).sum(axis=0) + 1) / 42
+    name = str(work / "tiny")
+    new, _ = train(rows, rows, task.TAXONOMY, tmp_path / "a", model_name=name, **options)
+    assert np.allclose(expit(new.model.classifier.bias.numpy()), shares, atol=1e-5)
+    name = str(work / "checkpoint")
+    old, _ = train(rows, rows, task.TAXONOMY, tmp_path / "b", model_name=name, **options)
+    trained = Classifier.load(name).model.classifier.bias.numpy()
+    assert np.allclose(old.model.classifier.bias.numpy(), trained, atol=1e-5)
+    assert not np.allclose(expit(trained), shares, atol=0.05)
+
+
 # ---- compression of several labels a text
 
 

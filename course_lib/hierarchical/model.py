@@ -294,6 +294,8 @@ def train(
     classifier = Classifier(model, tokenizer, max_seq_length=max_seq_length)
     if init_from_ckpt is not None and checkpoint is None:
         _load_weights(model, Path(init_from_ckpt))
+    else:
+        _start_at_shares(model, taxonomy.indicators([row["labels"] for row in train_examples]))
     arguments = TrainingArguments(
         output_dir=str(save_dir / CHECKPOINTS),
         logging_dir=str(save_dir / LOGS),
@@ -361,6 +363,18 @@ def brief(true: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
         "micro_f1": round(figures["micro"]["f1"], 4),
         "macro_f1": round(figures["macro"]["f1"], 4),
     }
+
+
+def _start_at_shares(model: paddle.nn.Layer, true: np.ndarray) -> None:
+    """Let a new head begin with each label's share of the training texts as its probability.
+
+    A bias of 0 begins with one half for all, and the first hundreds of steps are spent on learning
+    that most labels are rare. A head that has been trained stays as it is.
+    """
+    bias = getattr(getattr(model, "classifier", None), "bias", None)
+    if bias is not None and not bool((bias != 0).any()):
+        shares = (true.sum(axis=0) + 1) / (len(true) + 2)
+        bias.set_value((np.log(shares) - np.log1p(-shares)).astype("float32"))
 
 
 def _load_weights(model: paddle.nn.Layer, path: Path) -> None:
