@@ -1087,3 +1087,47 @@ def threshold_tradeoff(
             alt += f" At {threshold:.2f}: {said}."
         right.legend(loc="upper left", bbox_to_anchor=(1, 1))
         return _finish(figure, alt)
+
+
+def latency_curves(
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    ylabel: str = "latency, ms",
+    notes: Sequence[str] = (),
+) -> CourseFigure:
+    """Show what a service's clients wait against how much it answers, one line a service.
+
+    Args:
+        lines: by name (texts a second, milliseconds) for each load, in rising order of the load.
+        ylabel: which latency it is.
+        notes: what stands beside the points of the line drawn last, such as the number of clients.
+
+    Raises:
+        ValueError: there are no lines, or one without points or with a latency of 0 or less.
+    """
+    if not lines or not all(points and min(y for _, y in points) > 0 for points in lines.values()):
+        raise ValueError(f"lines {list(lines)}; expected some, each of points above 0")
+    with _course_style():
+        figure = CourseFigure(figsize=(7.2, 4.0))
+        axes = figure.subplots()
+        for number, (name, points) in enumerate(lines.items()):
+            style = {
+                "color": COLORS[number % len(COLORS)],
+                "marker": MARKERS[number % len(MARKERS)],
+            }
+            axes.plot(*zip(*points, strict=True), label=_drawable(name), markersize=5, **style)
+        for note, (x, y) in zip(notes, points, strict=False):
+            _direct_label(axes, x, y, str(note), MUTED, xytext=(0, -11), ha="center", fontsize=8)
+        axes.set(xlabel="texts a second", ylabel=ylabel, yscale="log")
+        axes.set_xlim(0, 1.06 * max(x for points in lines.values() for x, _ in points))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(
+            FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else "")
+        )
+        axes.grid(axis="y", which="both")
+        figure.legend(loc="outside upper center", ncols=2)
+        said = "; ".join(
+            f"{name}: {points[0][1]:.0f} ms at {points[0][0]:.0f} texts a second to "
+            f"{points[-1][1]:.0f} ms at {points[-1][0]:.0f}"
+            for name, points in lines.items()
+        )
+        return _finish(figure, f"{ylabel} against throughput. {said}.")

@@ -88,6 +88,9 @@ FIGURES = {
     ),
     "tree": lambda: plotting.taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
     "limits": lambda: plotting.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
+    "latency": lambda: plotting.latency_curves(
+        {"单条": [(20, 15), (60, 300)], "batches": [(22, 10), (90, 40)]}, notes=["1", "8"]
+    ),
 }
 
 
@@ -466,3 +469,16 @@ def test_a_threshold_gives_what_can_be_counted():
     for wrong in (([0.9], [0]), ([0.9, 0.1], [1]), ([0.9], [1], 1.5)):
         with pytest.raises(ValueError, match="a text with the label"):
             plotting.threshold_tradeoff(*wrong)
+
+
+def test_latency_curves_draw_each_load_of_each_service():
+    figure = FIGURES["latency"]()
+    first, second = figure.axes[0].lines
+    assert list(first.get_xdata()) == [20, 60] and list(first.get_ydata()) == [15, 300]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["1", "8"]
+    assert list(second.get_ydata()) == [10, 40]
+    assert figure.axes[0].get_yscale() == "log"
+    assert "单条: 15 ms at 20 texts a second to 300 ms at 60" in figure.alt
+    for wrong in ({}, {"a": []}, {"a": [(1, 0)]}):
+        with pytest.raises(ValueError, match="above 0"):
+            plotting.latency_curves(wrong)
