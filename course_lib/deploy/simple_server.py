@@ -1,0 +1,54 @@
+"""PaddleNLP's own SimpleServer on an export, to compare with the course's service.
+
+    python -m course_lib.deploy.simple_server MODEL_DIR
+
+It runs offline, on the files that `export_model` writes. What was seen of it in PaddleNLP 2.8.1 (and
+`tests/test_service.py` sees again):
+
+- A request is {"data": {"text": ...}, "parameters": {"max_seq_len": 128, "batch_size": 1}}; the
+  answer has the class's number and its probability alone, no name.
+- Without "max_seq_len" or "batch_size" among the parameters it answers 500: a test in its handler is
+  the wrong way round (`if "batch_size" not in parameters: batch_size = parameters["batch_size"]`).
+  With them it does not read them: texts are cut at 128 tokens, and a batch is one text.
+- Requests take turns at a lock, each text with a run of its own: no dynamic batching.
+- Bad JSON gets 422 and what is nested too deeply 400, in words. A text that is no string, and data
+  that are no dictionary, get 500. An empty text, control characters and half a surrogate pair are
+  classified as if they were texts. There is no limit on the size of a body or the number of texts.
+- It switches bfloat16 on for a quantised file, and INT8 for "fp16": the two are interchanged, so a
+  quantised model does not run in INT8.
+- It uses half of the cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import course_lib  # noqa: F401 - before paddle
+from course_lib.deploy.service import listen
+
+import uvicorn
+from paddlenlp import SimpleServer
+from paddlenlp.server import CustomModelHandler, MultiClassificationPostHandler
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model_dir", help="the directory that export_model wrote")
+    parser.add_argument("--port", type=int, default=0, help="default: a free one")
+    args = parser.parse_args()
+    app = SimpleServer()
+    app.register(
+        "classify",
+        model_path=args.model_dir,
+        tokenizer_name=args.model_dir,
+        model_handler=CustomModelHandler,
+        post_handler=MultiClassificationPostHandler,
+    )
+    listener = listen("127.0.0.1", args.port)
+    print(f"serving at http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()
