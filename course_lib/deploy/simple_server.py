@@ -2,20 +2,20 @@
 
     python -m course_lib.deploy.simple_server MODEL_DIR
 
-It runs offline, on the files that `export_model` writes. What was seen of it in PaddleNLP 2.8.1 (and
-`tests/test_service.py` sees again):
+It runs offline, on FP32 files of `export_model`. What was seen of it in PaddleNLP 2.8.1, most of
+which `tests/test_service.py` sees again:
 
 - A request is {"data": {"text": ...}, "parameters": {"max_seq_len": 128, "batch_size": 1}}; the
   answer has the class's number and its probability alone, no name.
-- Without "max_seq_len" or "batch_size" among the parameters it answers 500: a test in its handler is
-  the wrong way round (`if "batch_size" not in parameters: batch_size = parameters["batch_size"]`).
+- Without "max_seq_len" or "batch_size" among the parameters it answers 500: a condition in its
+  handler is the wrong way round (`if "batch_size" not in parameters: batch_size = parameters[...]`).
   With them it does not read them: texts are cut at 128 tokens, and a batch is one text.
 - Requests take turns at a lock, each text with a run of its own: no dynamic batching.
 - Bad JSON gets 422 and what is nested too deeply 400, in words. A text that is no string, and data
   that are no dictionary, get 500. An empty text, control characters and half a surrogate pair are
   classified as if they were texts. There is no limit on the size of a body or the number of texts.
-- It switches bfloat16 on for a quantised file, and INT8 for "fp16": the two are interchanged, so a
-  quantised model does not run in INT8.
+- With a file of `quantize_static` it does not start (AttributeError in paddle.jit.load). In its
+  code INT8 is switched on for "fp16" and bfloat16 for "int8": the two are interchanged.
 - It uses half of the cores.
 """
 
