@@ -8,7 +8,7 @@ which `tests/test_service.py` sees again:
 - A request is {"data": {"text": ...}, "parameters": {"max_seq_len": 128, "batch_size": 1}}; the
   answer has the class's number and its probability alone, no name.
 - Without "max_seq_len" or "batch_size" among the parameters it answers 500: a condition in its
-  handler is the wrong way round (`if "batch_size" not in parameters: batch_size = parameters[...]`).
+  handler is the wrong way round (`if "batch_size" not in parameters:` it reads it from there).
   With them it does not read them: texts are cut at 128 tokens, and a batch is one text.
 - Requests take turns at a lock, each text with a run of its own: no dynamic batching.
 - Bad JSON gets 422 and what is nested too deeply 400, in words. A text that is no string, and data
@@ -45,6 +45,7 @@ def main() -> None:
         post_handler=MultiClassificationPostHandler,
     )
     listener = listen("127.0.0.1", args.port)
+    listener.listen()  # who connects from now on waits until it accepts
     print(f"serving at http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     config = uvicorn.Config(app, log_level="warning", access_log=False)
     uvicorn.Server(config).run(sockets=[listener])
