@@ -1,0 +1,76 @@
+"""A linear-chain CRF whose loss fits its decoder: PaddleNLP's layer, mended."""
+
+from __future__ import annotations
+
+from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
+
+import paddle
+from paddle.text import viterbi_decode
+from paddlenlp.layers import LinearChainCrf, LinearChainCrfLoss
+
+
+class Crf(LinearChainCrf):
+    """Scores of one label after another, learnt beside the scores of each label by itself.
+
+    After John Lafferty, Andrew McCallum and Fernando Pereira, "Conditional Random Fields:
+    Probabilistic Models for Segmenting and Labeling Sequence Data", ICML 2001. The score of a row
+    of labels is the sum of its emissions and of `transitions[label, the next label]`.
+
+    What is mended: the normaliser of PaddleNLP 2.8.1's layer reads the transitions the other way
+    round (`transitions[the next label, label]`) than its gold score and its decoder do, so its loss
+    is no likelihood: it can fall below 0, where LinearChainCrfLoss cuts it off and with it the
+    gradient. With start and stop tags the gold score leaves out the step to the stop tag, besides.
+    Here there are none, and transitions begin at 0: before training, a CRF that changes nothing.
+
+    Args:
+        num_labels: K.
+        crf_lr: the transitions learn so many times as fast as the other weights.
+
+    Raises:
+        InputError: fewer than two labels, or a crf_lr that is not above 0.
+    """
+
+    def __init__(self, num_labels: int, crf_lr: float = 1.0) -> None:
+        num_labels = whole("num_labels", num_labels, 2)
+        if isinstance(crf_lr, bool) or not isinstance(crf_lr, (int, float)) or not crf_lr > 0:
+            raise InputError("crf_lr", f"is {crf_lr!r}", "a number above 0")
+        super().__init__(num_labels, crf_lr, with_start_stop_tag=False)
+        self.transitions.set_value(paddle.zeros_like(self.transitions))
+
+    def forward(self, inputs: paddle.Tensor, lengths: paddle.Tensor) -> paddle.Tensor:
+        """Logarithm of the sum of exp(score) over all rows of labels.
+
+        Args:
+            inputs: emissions, float32 [N, L, K].
+            lengths: int64 [N], each from 1 to L; what stands beyond them does not count.
+
+        Returns:
+            float32 [N].
+        """
+        alpha = inputs[:, 0]
+        for step in range(1, inputs.shape[1]):
+            scores = alpha.unsqueeze(2) + self.transitions.unsqueeze(0)  # [N, from, to]
+            following = paddle.logsumexp(scores, axis=1) + inputs[:, step]
+            alpha = paddle.where((lengths > step).unsqueeze(1), following, alpha)
+        return paddle.logsumexp(alpha, axis=1)
+
+    def loss(
+        self, inputs: paddle.Tensor, lengths: paddle.Tensor, labels: paddle.Tensor
+    ) -> paddle.Tensor:
+        """Negative log-likelihood of the labels, in nats, float32 [N].
+
+        Args:
+            inputs, lengths: as for `forward`.
+            labels: int64 [N, L], from 0 to K - 1 beyond the lengths too.
+        """
+        return LinearChainCrfLoss(self)(inputs, lengths, labels)
+
+    def decode(self, inputs: paddle.Tensor, lengths: paddle.Tensor) -> paddle.Tensor:
+        """The best row of labels, int64 [N, longest of the lengths], 0 beyond each length.
+
+        Paddle's operator; paddlenlp.layers.ViterbiDecoder gives the same, step by step in Python.
+        """
+        # without paddle.no_grad the operator would be asked for a gradient that it does not have
+        with paddle.no_grad():
+            return viterbi_decode(inputs, self.transitions, lengths, include_bos_eos_tag=False)[1]

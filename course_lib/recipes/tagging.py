@@ -1,0 +1,300 @@
+"""Taggers of characters, with a CRF or without: one interface, training and prediction for all.
+
+FAQ: is a pretrained model with a CRF on top the way to extract entities, and how is it done?
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from course_lib.data import LengthGroupedBatchSampler, convert_tokens_example
+from course_lib.recipes.crf import Crf
+from course_lib.runtime import InputError, seed_everything
+from course_lib.runtime.errors import whole
+from course_lib.training import create_optimizer, span_scores
+from course_lib.training.prediction import inference_mode
+
+import numpy as np
+import paddle
+from paddle import nn
+from paddlenlp.data import Pad
+from tqdm.auto import tqdm
+
+
+class Tagger(nn.Layer):
+    """What every tagger here is: ids in, one score a token and label out, then a CRF or none.
+
+    A subclass gives `encode` and `emissions`.
+
+    Args:
+        label_list: names of the labels in the order of their ids.
+        crf: over the emissions; None decides each token by itself.
+        longest: tokens that a sentence may have; None when there is no bound.
+    """
+
+    pad_id = 0
+
+    def __init__(
+        self, label_list: Sequence[str], crf: Crf | None, longest: int | None = None
+    ) -> None:
+        super().__init__()
+        if isinstance(label_list, str) or len(set(label_list)) != len(label_list):
+            raise InputError("label_list", f"is {label_list!r:.60}", "names, each once")
+        if crf is not None and crf.num_tags != len(label_list):
+            problem = f"has {crf.num_tags} labels"
+            raise InputError("crf", problem, f"{len(label_list)}, those of label_list")
+        self.label_list = list(label_list)
+        self.longest = longest
+        self.crf = crf
+
+    def encode(self, tokens: Sequence[str]) -> list[int]:
+        """The ids that `emissions` reads, for the tokens of one sentence."""
+        raise NotImplementedError
+
+    def emissions(self, input_ids: paddle.Tensor, lengths: paddle.Tensor) -> paddle.Tensor:
+        """Scores float32 [N, L, K] of padded ids; row i has `lengths[i]` tokens, L the most."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        input_ids: paddle.Tensor,
+        lengths: paddle.Tensor,
+        labels: paddle.Tensor | None = None,
+    ) -> paddle.Tensor:
+        """Emissions, or with labels the loss.
+
+        Args:
+            input_ids: int64 [N, ids of the longest sentence], rows of `encode`, padded.
+            lengths: int64 [N], tokens of each sentence.
+            labels: int64 [N, L], 0 where padded.
+
+        Returns:
+            float32 [N, L, K]; with labels the loss in nats a token, with a CRF and without, so that
+            one learning rate fits both.
+        """
+        emissions = self.emissions(input_ids, lengths)
+        if labels is None:
+            return emissions
+        if self.crf is not None:
+            return self.crf.loss(emissions, lengths, labels).sum() / lengths.sum()
+        real = (paddle.arange(labels.shape[1]).unsqueeze(0) < lengths.unsqueeze(1)).flatten()
+        losses = nn.functional.cross_entropy(
+            emissions.flatten(0, 1), labels.flatten(), reduction="none"
+        ).flatten()
+        return (losses * real.astype("float32")).sum() / lengths.sum()
+
+    def decode(self, emissions: paddle.Tensor, lengths: paddle.Tensor) -> list[list[int]]:
+        """Label ids of each sentence: the best row for a CRF, else the best label of each token."""
+        if self.crf is None:
+            best = emissions.argmax(axis=-1)
+        else:
+            best = self.crf.decode(emissions, lengths)
+        return [row[:length] for row, length in zip(best.tolist(), lengths.tolist(), strict=True)]
+
+
+class BackboneTagger(Tagger):
+    """A pretrained encoder with a linear layer, and a CRF over it when asked for.
+
+    Args:
+        model: a PaddleNLP model for token classification, which gives logits [N, L, K]; such as
+            `AutoModelForTokenClassification.from_pretrained(directory, num_classes=K)`.
+        tokenizer: the model's.
+        label_list: names of the K labels.
+        crf: put a CRF on top.
+        crf_lr: the transitions begin at 0, an encoder's learning rate is too small for them.
+
+    Raises:
+        InputError: another number of labels than the model has.
+    """
+
+    def __init__(
+        self,
+        model: nn.Layer,
+        tokenizer,
+        label_list: Sequence[str],
+        crf: bool = True,
+        crf_lr: float = 30.0,
+    ) -> None:
+        if model.config.num_labels != len(label_list):
+            problem = f"has {len(label_list)} names"
+            raise InputError("label_list", problem, f"{model.config.num_labels}, as the model")
+        longest = model.config.max_position_embeddings - 2
+        super().__init__(label_list, Crf(len(label_list), crf_lr) if crf else None, longest)
+        self.model = model
+        self.tokenizer = tokenizer
+        self.pad_id = tokenizer.pad_token_id
+
+    def encode(self, tokens: Sequence[str]) -> list[int]:
+        """[CLS], an id a token, [SEP]."""
+        example = {"tokens": list(tokens)}
+        return convert_tokens_example(example, self.tokenizer, len(tokens) + 2, is_test=True)[0]
+
+    def emissions(self, input_ids: paddle.Tensor, lengths: paddle.Tensor) -> paddle.Tensor:
+        """As for `Tagger`. A CRF that saw [CLS] and [SEP] would need labels for them."""
+        return self.model(input_ids)[:, 1:-1]
+
+
+def train_tagger(
+    tagger: Tagger,
+    dataset: Sequence[Mapping[str, Any]],
+    epochs: int = 1,
+    batch_size: int = 16,
+    learning_rate: float = 3e-4,
+    max_length: int = 128,
+    max_steps: int | None = None,
+    weight_decay: float = 0.01,
+    seed: int = 42,
+    progress: bool = False,
+) -> list[float]:
+    """Train a tagger, and go on training one that has been trained.
+
+    Args:
+        dataset: examples `{"tokens": list[str], "labels": list[int]}`, ids of `tagger.label_list`.
+        epochs, batch_size: sentences of like length share a batch.
+        learning_rate: AdamW's at its peak, after a tenth of the steps; then it falls to 0.
+        max_length: tokens; what is longer is cut at its end.
+        max_steps: stop after so many.
+        seed: of the order and of dropout.
+        progress: show a bar.
+
+    Returns:
+        The loss of each step, in nats a token.
+
+    Raises:
+        InputError: no examples, or one without tokens, with another number of labels than of
+            tokens or a label that there is not; an argument out of bounds; the loss becomes
+            infinite.
+    """
+    epochs, batch_size = whole("epochs", epochs, 1), whole("batch_size", batch_size, 1)
+    max_length = whole("max_length", max_length, 1)
+    if not isinstance(learning_rate, (int, float)) or not 0 < learning_rate < math.inf:
+        raise InputError("learning_rate", f"is {learning_rate!r}", "a number above 0")
+    rows = _labelled_rows(tagger, dataset, min(max_length, tagger.longest or max_length))
+    sampler = LengthGroupedBatchSampler(
+        [len(labels) for _, labels in rows], batch_size, shuffle=True, seed=whole("seed", seed)
+    )
+    steps = len(sampler) * epochs
+    if max_steps is not None:
+        steps = min(steps, whole("max_steps", max_steps, 1))
+    optimizer, scheduler = create_optimizer(tagger, learning_rate, steps, weight_decay=weight_decay)
+    seed_everything(seed)
+    tagger.train()
+    losses: list[float] = []
+    with tqdm(total=steps, unit="step", disable=not progress) as bar:
+        for epoch in range(epochs):
+            sampler.set_epoch(epoch)
+            for chosen in sampler:
+                if len(losses) == steps:
+                    break
+                loss = tagger(*_batch(tagger, [rows[index] for index in chosen]))
+                if not math.isfinite(float(loss)):
+                    problem = f"the loss is {float(loss)} at step {len(losses) + 1}"
+                    raise InputError("learning_rate", problem, "a smaller one")
+                loss.backward()
+                optimizer.step()
+                scheduler.step()
+                optimizer.clear_grad()
+                losses.append(float(loss))
+                bar.update()
+                bar.set_postfix(loss=f"{losses[-1]:.4f}", refresh=False)
+    tagger.eval()
+    return losses
+
+
+def predict_tags(
+    tagger: Tagger, sentences: Sequence[Sequence[str]], batch_size: int = 32
+) -> list[list[int]]:
+    """Label ids of each token.
+
+    Args:
+        sentences: a text, or a list of tokens, each; sentences of like length share a batch.
+
+    Returns:
+        A row for each sentence in the order given, one id a token; no ids for an empty one.
+
+    Raises:
+        InputError: `sentences` is one text, holds something else, or one is longer than the model
+            reads; a batch_size below 1.
+    """
+    batch_size = whole("batch_size", batch_size, 1)
+    if isinstance(sentences, (str, bytes)):
+        raise InputError("sentences", "is one text", "a list of texts")
+    for number, sentence in enumerate(sentences, start=1):
+        if not isinstance(sentence, (str, list, tuple)):
+            problem = f"number {number} is of type {type(sentence).__name__}"
+            raise InputError("sentences", problem, "a text or a list of tokens")
+        if tagger.longest is not None and len(sentence) > tagger.longest:
+            problem = f"number {number} has {len(sentence)} tokens"
+            raise InputError("sentences", problem, f"at most {tagger.longest}")
+    order = sorted((i for i, row in enumerate(sentences) if row), key=lambda i: len(sentences[i]))
+    results: list[list[int]] = [[] for _ in sentences]
+    with inference_mode(tagger):
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            rows = [(tagger.encode(sentences[i]), [0] * len(sentences[i])) for i in chosen]
+            input_ids, lengths, _ = _batch(tagger, rows)
+            found = tagger.decode(tagger(input_ids, lengths), lengths)
+            for index, labels in zip(chosen, found, strict=True):
+                results[index] = labels
+    return results
+
+
+def entity_scores(
+    tagger: Tagger, dataset: Sequence[Mapping[str, Any]], batch_size: int = 32
+) -> dict[str, dict[str, float]]:
+    """`span_scores` of a tagger with labels O, B-X, I-X, ..., and how many rows make no sense.
+
+    Returns:
+        What `course_lib.training.span_scores` gives, with `scores["all"]["broken"]`: the labels I-X
+        that continue no X. A CRF learns that there are none; each token by itself cannot know.
+
+    Raises:
+        InputError: as for `predict_tags`; labels in another order than O, B-X, I-X.
+    """
+    names = tagger.label_list
+    types = [name[2:] for name in names if name.startswith("B-")]
+    if names != ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]:
+        raise InputError("label_list", f"is {names!r:.60}", "O, B-X, I-X, B-Y, I-Y, ...")
+    found = predict_tags(tagger, [example["tokens"] for example in dataset], batch_size)
+    scores = span_scores([example["labels"] for example in dataset], found, types)
+    scores["all"]["broken"] = sum(map(broken_labels, found))
+    return scores
+
+
+def broken_labels(labels: Sequence[int]) -> int:
+    """How many I- of a row of BIO ids (0 is O, 1 and 2 are B- and I- of a type) continue nothing.
+
+    An I- after one that continues nothing continues that one.
+    """
+    pairs = zip([0, *labels], labels, strict=False)
+    return sum(here > 0 and here % 2 == 0 and last not in (here - 1, here) for last, here in pairs)
+
+
+def _labelled_rows(
+    tagger: Tagger, dataset: Sequence[Mapping[str, Any]], longest: int
+) -> list[tuple[list[int], list[int]]]:
+    """Ids and labels of each example, checked before anything is computed."""
+    if len(dataset) == 0:
+        raise InputError("dataset", "is empty", "at least one example")
+    rows = []
+    for number, example in enumerate(dataset, start=1):
+        where = f"dataset, example {number}"
+        tokens, labels = list(example["tokens"]), list(example["labels"])
+        if not tokens or len(tokens) != len(labels):
+            problem = f"has {len(tokens)} tokens and {len(labels)} labels"
+            raise InputError(where, problem, "a label for each token, one at least")
+        last = len(tagger.label_list) - 1
+        labels = [whole(f"{where}: label", label, 0, last) for label in labels]
+        rows.append((tagger.encode(tokens[:longest]), labels[:longest]))
+    return rows
+
+
+def _batch(
+    tagger: Tagger, rows: Sequence[tuple[list[int], list[int]]]
+) -> tuple[paddle.Tensor, paddle.Tensor, paddle.Tensor]:
+    ids = Pad(pad_val=tagger.pad_id, dtype="int64")([ids for ids, _ in rows])
+    labels = Pad(pad_val=0, dtype="int64")([labels for _, labels in rows])
+    lengths = np.array([len(labels) for _, labels in rows], dtype="int64")
+    return paddle.to_tensor(ids), paddle.to_tensor(lengths), paddle.to_tensor(labels)

@@ -1,0 +1,289 @@
+"""A tree of terms, and a tagger of its terms in text, in the manner of wordtag and TermTree.
+
+FAQ: how does one add entities and word classes of one's own to wordtag? Wordtag works in two steps:
+a model cuts the text into words with classes, then the words are looked up in a tree of terms. Here
+`course_lib.recipes.lac` does the first (or none does: characters), and `match` the second.
+
+A file has one term a line, four columns with a tab between, UTF-8:
+
+    # name   type   parent   aliases
+    计算机   类别
+    笔记本   类别   计算机   笔记本电脑,手提电脑
+    联想     品牌            Lenovo
+
+Names are unique. A parent is a name of the file (before it or behind it), or empty. Aliases have
+commas between; one alias may stand for several terms. Empty columns at the end of a line may be
+left out; empty lines, and lines that begin with #, are none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.runtime import InputError
+
+COLUMNS = "name, type, parent and aliases with a tab between"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A node of the tree: a name, its type, the name of its parent (None at a root), aliases."""
+
+    name: str
+    type: str
+    parent: str | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Where a term stands in a text: `text[start:end]`.
+
+    Several terms where an alias has several; `terms[0]`, the first in the tree, gives the type.
+    """
+
+    start: int
+    end: int
+    text: str
+    terms: tuple[Term, ...]
+
+    @property
+    def type(self) -> str:
+        """The type of the first term."""
+        return self.terms[0].type
+
+
+class TermTree:
+    """Terms by name and by all that they are called."""
+
+    def __init__(self) -> None:
+        self._terms: dict[str, Term] = {}
+        self._called: dict[str, list[Term]] = {}
+        self.longest = 0  # characters of the longest name or alias
+
+    @classmethod
+    def read(cls, path: str | os.PathLike) -> TermTree:
+        """Read a file of terms, described at the head of this module.
+
+        Raises:
+            InputError: names the file and the line: no UTF-8, another number of columns, a name or
+                type that is missing, a name that comes again, a parent that there is not, or terms
+                that are each other's parents.
+        """
+        try:
+            content = Path(path).read_bytes().decode("utf-8-sig")
+        except FileNotFoundError:
+            raise InputError(path, "does not exist", "a file of terms") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(path, f"cannot be read ({error})", "a text file, UTF-8") from None
+        rows: dict[str, tuple[int, Term]] = {}
+        for number, line in enumerate(content.splitlines(), start=1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            columns = [column.strip() for column in line.split("\t")]
+            if not 2 <= len(columns) <= 4:
+                raise InputError(path, f"has {len(columns)} columns", COLUMNS, number)
+            name, kind, parent, aliases = columns + [""] * (4 - len(columns))
+            names = tuple(alias.strip() for alias in aliases.split(",")) if aliases else ()
+            term = Term(name, kind, parent or None, names)
+            _check(term, path, number)
+            if name in rows:
+                problem = f"has {name!r} again, as line {rows[name][0]}"
+                raise InputError(path, problem, "each name once", number)
+            rows[name] = (number, term)
+        tree = cls()
+        waiting = dict(rows)
+        for start in rows:  # parents first, wherever they stand
+            chain: dict[str, None] = {}
+            name: str | None = start
+            while name in waiting and name not in chain:
+                chain[name] = None
+                name = waiting[name][1].parent
+            if name in chain:
+                problem = f"{' < '.join([*chain, name])} is a circle"
+                raise InputError(path, problem, "a tree", rows[name][0])
+            for each in reversed(chain):
+                number, term = waiting.pop(each)
+                if term.parent is not None and term.parent not in rows:
+                    problem = f"the parent {term.parent!r} is no term"
+                    raise InputError(path, problem, "a name of this file", number)
+                tree._insert(term)
+        # the order of the file decides between terms with one alias, not that of the parents
+        order = {name: number for name, (number, _) in rows.items()}
+        for terms in tree._called.values():
+            terms.sort(key=lambda term: order[term.name])
+        return tree
+
+    def add(
+        self, name: str, type: str, parent: str | None = None, aliases: Iterable[str] = ()
+    ) -> Term:
+        """Add a term at run time; the next `match` finds it.
+
+        Raises:
+            InputError: a name that there is or that is no name, no type, or a parent that there is
+                not.
+        """
+        if isinstance(aliases, str):
+            raise InputError("aliases", f"is the text {aliases!r}", "a list of texts")
+        term = Term(name, type, parent, tuple(aliases))
+        _check(term, "term", None)
+        if name in self._terms:
+            raise InputError("name", f"is {name!r}, a term already", "a new one")
+        if parent is not None and parent not in self._terms:
+            raise InputError("parent", f"is {parent!r}, which is no term", "a term of the tree")
+        self._insert(term)
+        return term
+
+    def _insert(self, term: Term) -> None:
+        self._terms[term.name] = term
+        for called in dict.fromkeys((term.name, *term.aliases)):
+            self._called.setdefault(called, []).append(term)
+            self.longest = max(self.longest, len(called))
+
+    def __len__(self) -> int:
+        return len(self._terms)
+
+    def __getitem__(self, name: str) -> Term:
+        """The term of a name.
+
+        Raises:
+            InputError: there is none.
+        """
+        if name not in self._terms:
+            raise InputError("name", f"is {name!r}, which is no term", "a term of the tree")
+        return self._terms[name]
+
+    def find(self, called: str) -> tuple[Term, ...]:
+        """All terms with this name or alias, in the order of the tree."""
+        return tuple(self._called.get(called, ()))
+
+    def ancestors(self, name: str) -> tuple[str, ...]:
+        """Parent, its parent, and so on up to the root.
+
+        Raises:
+            InputError: no term of this name.
+        """
+        found = []
+        parent = self[name].parent
+        while parent is not None:
+            found.append(parent)
+            parent = self._terms[parent].parent
+        return tuple(found)
+
+
+def _check(term: Term, where: str | os.PathLike, line: int | None) -> None:
+    for part, value in (("name", term.name), ("type", term.type)):
+        if not isinstance(value, str) or not value.strip():
+            raise InputError(where, f"its {part} is {value!r}", f"a {part}", line)
+    for alias in term.aliases:
+        if not isinstance(alias, str) or not alias.strip():
+            raise InputError(where, f"an alias is {alias!r}", "a text", line)
+    if term.parent == term.name:
+        raise InputError(where, f"{term.name!r} is its own parent", "another term", line)
+
+
+def match(
+    tree: TermTree,
+    pieces: str | Sequence[str] | Sequence[tuple[str, str]],
+    allowed: Mapping[str, Collection[str]] | None = None,
+) -> list[Mention]:
+    """Find the terms of a tree in a text, from left to right, the longest at each place.
+
+    Args:
+        pieces: a text, whose terms may begin and end at any character; or its words, or
+            `(word, class)` as `cut_words` gives them: then a term is one word or several whole ones
+            (市长 is none in 南京市 长江 大桥).
+        allowed: class -> types of terms that a word of this class can be. The class of a term's
+            last word decides; a class that is not here allows all.
+
+    Returns:
+        Mentions that do not overlap, with offsets in the text that the pieces make together.
+
+    Raises:
+        InputError: pieces of another kind; `allowed` for pieces without classes.
+    """
+    if isinstance(pieces, (bytes, Mapping)):
+        raise InputError("pieces", f"is of type {type(pieces).__name__}", "a text or words")
+    words, classes = [], []
+    for piece in pieces:
+        word, kind = (
+            piece if isinstance(piece, (tuple, list)) and len(piece) == 2 else (piece, None)
+        )
+        if not isinstance(word, str):
+            raise InputError("pieces", f"has {piece!r:.40}", "words or (word, class)")
+        if allowed is not None and kind is None:
+            raise InputError("allowed", "needs classes", "pieces (word, class)")
+        words.append(word)
+        classes.append(kind)
+    offsets = [0]
+    for word in words:
+        offsets.append(offsets[-1] + len(word))
+    text = "".join(words)
+    mentions = []
+    first = 0
+    while first < len(words):
+        last = first
+        while last < len(words) and offsets[last + 1] - offsets[first] <= tree.longest:
+            last += 1
+        for end in range(last, first, -1):
+            called = text[offsets[first] : offsets[end]]
+            terms = tree.find(called)
+            if allowed is not None and classes[end - 1] in allowed:
+                terms = tuple(term for term in terms if term.type in allowed[classes[end - 1]])
+            if terms:
+                mentions.append(Mention(offsets[first], offsets[end], called, terms))
+                first = end - 1
+                break
+        first += 1
+    return mentions
+
+
+def bioes_labels(length: int, mentions: Iterable[Mention]) -> list[str]:
+    """One label a character: S-TYPE alone, else B-, I-, E-TYPE; O outside.
+
+    Raises:
+        InputError: a mention beyond `length`, or two that overlap.
+    """
+    labels = ["O"] * length
+    for mention in mentions:
+        place = range(mention.start, mention.end)
+        if not 0 <= mention.start < mention.end <= length:
+            problem = f"{mention.text!r} is at {mention.start} to {mention.end}"
+            raise InputError("mentions", problem, f"a place within {length} characters")
+        if any(labels[at] != "O" for at in place):
+            raise InputError("mentions", f"{mention.text!r} overlaps another", "one a place")
+        parts = "S" if len(place) == 1 else "B" + "I" * (len(place) - 2) + "E"
+        for at, part in zip(place, parts, strict=True):
+            labels[at] = f"{part}-{mention.type}"
+    return labels
+
+
+def bioes_spans(labels: Sequence[str]) -> list[tuple[int, int, str]]:
+    """`(start, end, type)` of each entity of a row of BIOES labels.
+
+    Raises:
+        InputError: a row that no entities give: an I or E without its B, a B without its E, a
+            label of another form.
+    """
+    spans = []
+    begin = None  # where the open entity began
+    for place, label in enumerate([*labels, "O"]):
+        part, _, kind = label.partition("-")
+        where = f"labels, place {place}"
+        if label != "O" and (part not in set("BIES") or not kind):
+            raise InputError(where, f"is {label!r}", "O, or B-, I-, E-, S- and a type")
+        goes_on = part in ("I", "E")
+        if goes_on and (begin is None or labels[begin][2:] != kind):
+            raise InputError(where, f"is {label!r} without its B-", f"B-{kind} before it")
+        if begin is not None and not goes_on:
+            expected = f"I-{labels[begin][2:]} or E-{labels[begin][2:]}"
+            raise InputError(where, f"is {label!r} within an entity", expected)
+        if part in ("B", "S"):
+            begin = place
+        if part in ("E", "S"):
+            spans.append((begin, place + 1, kind))
+            begin = None
+    return spans
