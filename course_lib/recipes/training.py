@@ -387,8 +387,11 @@ def _next_size(tried: list[tuple[int, int | None]], low: int, high: int, budget:
     if len(known) > 1 and known[-1][1] > known[-2][1]:
         slope = (known[-1][1] - known[-2][1]) / (known[-1][0] - known[-2][0])
         guess = min(4 * low, low + int((budget - known[-1][1]) / slope))
-    step = max(1, low // 8)
-    return max(low + 1, min(max(guess, low + step), high - 1))
+    guess = max(guess, low + max(1, low // 8))
+    if guess >= high:
+        failed = any(size == high for size, _ in tried)
+        guess = (low + high) // 2 if failed else high - 1
+    return max(guess, low + 1)
 
 
 class _Child:

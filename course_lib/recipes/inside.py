@@ -1,0 +1,581 @@
+"""Answers about what goes on inside a model: states, attention, parameters, graphs, reasons."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.data import convert_example
+from course_lib.deploy import Predictor, export_model
+from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
+from course_lib.training.prediction import inference_mode
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+from paddlenlp.transformers import PretrainedModel
+from sklearn.linear_model import Ridge
+
+# ---- states and attention
+
+
+@contextlib.contextmanager
+def recorded(layers: Mapping[str, paddle.nn.Layer]) -> Iterator[dict[str, list[paddle.Tensor]]]:
+    """Keep what layers give, for as long as the block lasts, by forward post hooks.
+
+    Args:
+        layers: the layers to listen to, by any name.
+
+    Yields:
+        A dictionary that fills as the model runs: for each name a list with one entry a call. Of
+        a layer that gives several tensors the first is kept. Gradients are not cut off.
+
+    Raises:
+        InputError: no layers, or something else.
+
+    Source: FAQ Q3.8.
+    """
+    if not layers:
+        raise InputError("layers", "is empty", "at least one layer by name")
+    for name, layer in layers.items():
+        if not isinstance(layer, paddle.nn.Layer):
+            raise InputError("layers", f"{name} is a {type(layer).__name__}", "a paddle.nn.Layer")
+    outputs: dict[str, list[paddle.Tensor]] = {name: [] for name in layers}
+
+    def listen(name: str) -> Callable:
+        def hook(layer, inputs, output) -> None:
+            outputs[name].append(paddle.utils.flatten(output)[0])
+
+        return hook
+
+    hooks = [layer.register_forward_post_hook(listen(name)) for name, layer in layers.items()]
+    try:
+        yield outputs
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def encoder_layers(model: paddle.nn.Layer) -> dict[str, paddle.nn.Layer]:
+    """The embeddings and each layer of a BERT-like encoder, by name, for `recorded`.
+
+    Raises:
+        InputError: the model has no `embeddings` and `encoder.layers`.
+    """
+    encoder = getattr(model, getattr(model, "base_model_prefix", ""), model)
+    if not hasattr(encoder, "embeddings") or not hasattr(encoder, "encoder"):
+        raise InputError(type(model).__name__, "has no encoder.layers", "a BERT-like encoder")
+    layers = {f"layer {i}": one for i, one in enumerate(encoder.encoder.layers, start=1)}
+    return {"embeddings": encoder.embeddings, **layers}
+
+
+def hidden_states(model: paddle.nn.Layer, *inputs: paddle.Tensor) -> dict[str, np.ndarray]:
+    """Run a model without dropout and return the states after its embeddings and each layer.
+
+    Since PaddleNLP 2.5 most models give the same for `output_hidden_states=True`; hooks work for
+    every model, also for one that is cut or one's own.
+
+    Args:
+        inputs: what the model takes, as a rule input_ids and token_type_ids [batch, length].
+
+    Returns:
+        float32 arrays [batch, length, hidden] by name: "embeddings", "layer 1", ...
+    """
+    with inference_mode(model), recorded(encoder_layers(model)) as outputs:
+        model(*inputs)
+    return {name: calls[0].numpy() for name, calls in outputs.items()}
+
+
+def attention_maps(model: paddle.nn.Layer, *inputs: paddle.Tensor) -> np.ndarray:
+    """How much each token looks at each other one, in every layer and head, without dropout.
+
+    Computed again from what each attention layer is given, by hooks: softmax(q k' / √d + mask).
+    Multiplied by the values and projected this must be what the layer gave, or an error says so.
+    PaddleNLP gives the same for `output_attentions=True`; setting `need_weights` by hand does
+    nothing there, because every encoder layer sets it anew.
+
+    Returns:
+        float32 of shape [layers, batch, heads, length, length]; each last row sums to 1.
+
+    Raises:
+        InputError: the layers have no attention of Paddle's, different numbers of heads (a pruned
+            model), or computing again gives something else.
+    """
+    layers = list(encoder_layers(model).values())[1:]
+    attentions = [getattr(layer, "self_attn", None) for layer in layers]
+    if not attentions or not all(isinstance(a, paddle.nn.MultiHeadAttention) for a in attentions):
+        problem = "its layers have no self_attn of Paddle's"
+        raise InputError(
+            type(model).__name__, problem, "layers with a paddle.nn.MultiHeadAttention"
+        )
+    if len({attention.num_heads for attention in attentions}) > 1:
+        heads = [attention.num_heads for attention in attentions]
+        raise InputError(type(model).__name__, f"has {heads} heads", "as many in every layer")
+    maps: list[np.ndarray] = []
+
+    def compute(layer: paddle.nn.MultiHeadAttention, inputs, output) -> None:
+        query, mask = inputs[0], inputs[3] if len(inputs) > 3 else None
+        query, key, value = layer._prepare_qkv(query, query, query)  # [N, heads, L, head_dim]
+        scores = paddle.matmul(query * layer.head_dim**-0.5, key, transpose_y=True)
+        weights = F.softmax(scores if mask is None else scores + mask)
+        mixed = paddle.matmul(weights, value).transpose([0, 2, 1, 3]).flatten(2)
+        given = paddle.utils.flatten(output)[0]
+        apart = float((layer.out_proj(mixed) - given).abs().max())
+        if apart > 1e-4 * max(1.0, float(given.abs().max())):
+            problem = f"computed again, the output of layer {len(maps) + 1} is {apart:.1e} away"
+            raise InputError(type(model).__name__, problem, "plain scaled dot-product attention")
+        maps.append(weights.numpy())
+
+    hooks = [attention.register_forward_post_hook(compute) for attention in attentions]
+    try:
+        with inference_mode(model):
+            model(*inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return np.stack(maps)
+
+
+# ---- parameters
+
+
+def set_parameter(model: paddle.nn.Layer, name: str, value: np.ndarray | paddle.Tensor) -> None:
+    """Give a parameter or a buffer other numbers, in place, so that optimizers still know it.
+
+    `set_value` alone speaks of generated names, and takes numbers that are none.
+
+    Args:
+        name: the structured name, as in `model.state_dict()`.
+        value: of the same shape; it is converted to the parameter's type.
+
+    Raises:
+        InputError: no such name, another shape, or a value that is not finite.
+
+    Source: FAQ Q5.2.
+    """
+    state = model.state_dict()
+    if name not in state:
+        near = ", ".join(list(state)[:3])
+        raise InputError("name", f"{name!r} is no parameter", f"one such as {near}")
+    array = np.asarray(value)
+    if list(array.shape) != list(state[name].shape):
+        problem = f"has shape {list(array.shape)}"
+        raise InputError("value", problem, f"{list(state[name].shape)}, that of {name}")
+    if not np.isfinite(array.astype("float64")).all():
+        raise InputError("value", "holds numbers that are not finite", "finite ones")
+    state[name].set_value(array.astype(state[name].numpy().dtype))
+
+
+def create_parameter(
+    layer: paddle.nn.Layer,
+    name: str,
+    value: np.ndarray | Sequence | float,
+    trained: bool = True,
+) -> paddle.Tensor:
+    """Give a layer one more parameter with a name and numbers of one's own.
+
+    It is saved with the others. An optimizer that exists already does not know it: make the
+    optimizer afterwards.
+
+    Args:
+        name: an attribute that the layer does not have yet.
+        value: its first numbers; float32.
+        trained: False freezes it.
+
+    Raises:
+        InputError: the name is taken or no name, or a value is not finite.
+
+    Source: FAQ Q5.2.
+    """
+    if not isinstance(name, str) or not name.isidentifier() or hasattr(layer, name):
+        problem = f"{name!r} is no name, or taken by {type(layer).__name__}"
+        raise InputError("name", problem, "an identifier that is free")
+    array = np.asarray(value, dtype="float32")
+    if not np.isfinite(array).all():
+        raise InputError("value", "holds numbers that are not finite", "finite ones")
+    parameter = layer.create_parameter(
+        shape=list(array.shape) or [1],
+        default_initializer=paddle.nn.initializer.Assign(array.reshape(array.shape or (1,))),
+    )
+    parameter.stop_gradient = not trained
+    layer.add_parameter(name, parameter)
+    return parameter
+
+
+# ---- VisualDL
+
+
+def log_scalars(log_dir: str | os.PathLike, scalars: Mapping[str, Sequence[float]]) -> Path:
+    """Write curves for VisualDL; `training.read_scalars` and `visualdl_page` read them.
+
+    Args:
+        scalars: values by tag ("train/loss"); the first is step 1.
+
+    Raises:
+        InputError: a tag without values, or a value that is not finite (it would end the curve).
+
+    Source: FAQ Q5.6.
+    """
+    from visualdl import LogWriter  # slow to import, and needed by few
+
+    for tag, values in scalars.items():
+        if not len(values) or not all(math.isfinite(value) for value in values):
+            raise InputError(tag, "has no values, or some that are not finite", "finite numbers")
+    with LogWriter(logdir=str(log_dir)) as writer:
+        for tag, values in scalars.items():
+            for step, value in enumerate(values, start=1):
+                writer.add_scalar(tag=tag, value=float(value), step=step)
+    return Path(log_dir)
+
+
+def log_graph(
+    log_dir: str | os.PathLike,
+    model: paddle.nn.Layer,
+    input_spec: Sequence[paddle.static.InputSpec] | None = None,
+) -> Path:
+    """Write the graph of a model for VisualDL's page "Graphs".
+
+    VisualDL hooks into the model, renames its layers and makes it static, for good; so it gets a
+    copy.
+
+    Args:
+        input_spec: what the model takes; None means input_ids and token_type_ids of any size.
+
+    Returns:
+        The file, JSON with "nodes" and "edges".
+
+    Raises:
+        InputError: Paddle cannot make a static graph of the model.
+
+    Source: FAQ Q5.6.
+    """
+    from visualdl import LogWriter
+
+    directory, spec = Path(log_dir), paddle.static.InputSpec
+    if input_spec is None:
+        input_spec = [spec([None, None], "int64", n) for n in ("input_ids", "token_type_ids")]
+    before = set(directory.glob("vdlgraph*"))
+    twin = copy.deepcopy(model)
+    twin.eval()
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        LogWriter(logdir=str(directory)) as writer,
+    ):
+        try:
+            writer.add_graph(twin, list(input_spec))
+        except Exception as error:  # whatever the translation meets
+            reason = " ".join(str(error).split())[-200:]
+            raise InputError("model", f"gives no graph ({reason})", "a model to export") from error
+    return max(set(directory.glob("vdlgraph*")) - before)
+
+
+# ---- reasons for a prediction
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """What each token of a text adds to the score of a label.
+
+    The score is the log-odds of the label's probability, log(p / (1 - p)): it is a sum of parts
+    where a probability is not, and does not level off where the model is sure.
+
+    Attributes:
+        tokens: of the text, [CLS] and [SEP] left out.
+        scores: one a token; above 0 speaks for the label. Units: log-odds.
+        label: the index of the label that is explained.
+        score: the log-odds of the text.
+        base: the log-odds of the text with every token masked.
+        error: LIME: 1 - R² of the linear model on its samples. Integrated gradients: the difference
+            between the sum of the scores and score - base, as a share of the latter.
+        ids: of the whole text, [CLS] and [SEP] included.
+    """
+
+    tokens: list[str]
+    scores: np.ndarray
+    label: int
+    score: float
+    base: float
+    error: float
+    ids: list[int]
+
+    @property
+    def probability(self) -> float:
+        """The model's probability of the label."""
+        return 1 / (1 + math.exp(-self.score))
+
+
+def lime(
+    model: PretrainedModel,
+    tokenizer,
+    text: str,
+    label: int | None = None,
+    samples: int = 300,
+    width: float = 0.25,
+    seed: int = 42,
+    max_seq_length: int = 128,
+    batch_size: int = 64,
+) -> Attribution:
+    """Explain a prediction by a linear model of what happens when tokens are masked at random.
+
+    For each sample a random number of random tokens becomes [MASK]; ridge regression on which
+    tokens are left gives each one's weight. Samples near the text count more.
+
+    Args:
+        label: the class to explain; None: the most probable one.
+        samples: model runs; more give steadier weights.
+        width: of the kernel exp(-d² / width²), d the cosine distance to the unmasked text.
+
+    Raises:
+        InputError: an empty text, a label that is none, too few samples.
+
+    Source: Ribeiro et al., "Why Should I Trust You?", KDD 2016.
+    """
+    samples = whole("samples", samples, 10)
+    if not width > 0:
+        raise InputError("width", f"is {width!r}", "a number above 0")
+    asked = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
+    draw, count = np.random.RandomState(seed), len(asked.tokens)
+    kept = np.ones((samples, count), dtype=bool)
+    for row in kept[1:]:  # the first is the text itself
+        row[draw.choice(count, draw.randint(1, count + 1), replace=False)] = False
+    values = asked.scores(kept)
+    distance = 1 - np.sqrt(kept.mean(axis=1))  # cosine of a 0/1 vector to the vector of ones
+    near = np.exp(-((distance / width) ** 2))
+    linear = Ridge(alpha=1.0).fit(kept, values, sample_weight=near)
+    error = 1 - linear.score(kept, values, sample_weight=near)
+    return asked.answer(linear.coef_, float(error))
+
+
+def integrated_gradients(
+    model: PretrainedModel,
+    tokenizer,
+    text: str,
+    label: int | None = None,
+    steps: int = 32,
+    max_seq_length: int = 128,
+    batch_size: int = 16,
+) -> Attribution:
+    """Explain a prediction by gradients along the way from a masked text to the text.
+
+    The word vectors go in a straight line from those of [MASK] to the text's own; the gradient of
+    the score, averaged over the way and multiplied by the way, is a token's part. The parts sum up
+    to the difference of the two scores (completeness): `error` says how far this is missed.
+
+    Args:
+        label: the class to explain; None: the most probable one.
+        steps: points on the way (Gauss-Legendre); more make `error` smaller.
+
+    Raises:
+        InputError: an empty text, a label that is none, a model without word embeddings.
+
+    Source: Sundararajan et al., "Axiomatic Attribution for Deep Networks", ICML 2017.
+    """
+    steps = whole("steps", steps, 1)
+    asked = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
+    table = model.get_input_embeddings()
+    points, weights = np.polynomial.legendre.leggauss(steps)
+    points, weights = (points + 1) / 2, weights / 2  # from [-1, 1] to [0, 1]
+    ids = asked.ids_of(np.ones((1, len(asked.tokens)), dtype=bool))
+    with paddle.no_grad():
+        own = table(paddle.to_tensor(ids))  # [1, L, H]
+        base = table(paddle.to_tensor(asked.ids_of(np.zeros((1, len(asked.tokens)), dtype=bool))))
+    total = np.zeros(own.shape[1])
+    was_training = model.training
+    model.eval()
+    try:
+        for start in range(0, steps, batch_size):
+            part = points[start : start + batch_size].astype("float32").reshape([-1, 1, 1])
+            vectors = base + paddle.to_tensor(part) * (own - base)
+            vectors.stop_gradient = False
+            # in place of what the table looks up, so the model itself is asked as always
+            hook = table.register_forward_post_hook(lambda *_, vectors=vectors: vectors)
+            try:
+                score = asked.run(np.repeat(ids, len(part), axis=0))
+            finally:
+                hook.remove()
+            (slope,) = paddle.grad(score.sum(), [vectors])
+            along = (slope * (own - base)).sum(axis=-1).numpy()  # [points, L]
+            total += weights[start : start + batch_size] @ along
+    finally:
+        if was_training:
+            model.train()
+    scores = total[asked.places]
+    answer = asked.answer(scores, 0.0)
+    way = answer.score - answer.base
+    error = abs(float(scores.sum()) - way) / max(abs(way), 1e-6)
+    return Attribution(**{**vars(answer), "error": error})
+
+
+def deletion_curve(
+    model: PretrainedModel,
+    tokenizer,
+    attribution: Attribution,
+    order: str = "for",
+    seed: int = 42,
+    batch_size: int = 64,
+) -> np.ndarray:
+    """The probability of the label while tokens are masked one after another.
+
+    A good explanation falls fast in the order "for" and rises, or holds, in the order "against";
+    compare with "random", the mean of ten random orders.
+
+    Args:
+        order: "for" (what speaks most for the label first), "against" or "random".
+
+    Returns:
+        Probabilities [tokens + 1], from the whole text to none of it.
+
+    Raises:
+        InputError: an unknown order.
+
+    Source: the area under such a curve: Petsiuk et al., "RISE", BMVC 2018; for text, DeYoung et
+    al., "ERASER", ACL 2020 (comprehensiveness).
+    """
+    count = len(attribution.tokens)
+    ranked = np.argsort(-attribution.scores, kind="stable")
+    draw = np.random.RandomState(seed)
+    orders = {
+        "for": [ranked],
+        "against": [ranked[::-1]],
+        "random": [draw.permutation(count) for _ in range(10)],
+    }
+    if order not in orders:
+        raise InputError("order", f"is {order!r}", ", ".join(orders))
+    asked = _Question(model, tokenizer, attribution.ids, attribution.label, None, batch_size)
+    curves = []
+    for places in orders[order]:
+        kept = np.ones((count + 1, count), dtype=bool)
+        for step, place in enumerate(places, start=1):
+            kept[step:, place] = False
+        curves.append(1 / (1 + np.exp(-asked.scores(kept))))
+    return np.mean(curves, axis=0)
+
+
+class _Question:
+    """A model, a text and a label: asked again and again with some of the tokens masked."""
+
+    def __init__(self, model, tokenizer, text, label, max_seq_length, batch_size) -> None:
+        if isinstance(text, str):
+            if not text.strip():
+                raise InputError("text", "is empty", "a text to explain")
+            row = convert_example({"text": text}, tokenizer, max_seq_length, is_test=True)
+            text = row[0]
+        if tokenizer.mask_token_id is None:
+            raise InputError("tokenizer", "has no [MASK]", "a tokenizer with a mask token")
+        self.model, self.mask = model, tokenizer.mask_token_id
+        self.batch_size = whole("batch_size", batch_size, 1)
+        self.ids = np.asarray(text, dtype="int64")
+        self.places = np.arange(1, len(self.ids) - 1)  # between [CLS] and [SEP]
+        self.tokens = tokenizer.convert_ids_to_tokens(self.ids[self.places].tolist())
+        logits = self._logits(self.ids[None])
+        classes = logits.shape[-1]
+        if label is None:
+            label = int(logits.argmax())
+        self.label = whole("label", label, 0, classes - 1)
+
+    def ids_of(self, kept: np.ndarray) -> np.ndarray:
+        """Ids [rows, length] of the text, masked where kept [rows, tokens] is False."""
+        ids = np.repeat(self.ids[None], len(kept), axis=0)
+        ids[:, self.places] = np.where(kept, ids[:, self.places], self.mask)
+        return ids
+
+    def scores(self, kept: np.ndarray) -> np.ndarray:
+        """Log-odds of the label [rows] for kept [rows, tokens]."""
+        ids = self.ids_of(kept)
+        starts = range(0, len(ids), self.batch_size)
+        with inference_mode(self.model):
+            parts = [self.run(ids[start : start + self.batch_size]).numpy() for start in starts]
+        return np.concatenate(parts).astype("float64")
+
+    def run(self, ids: np.ndarray) -> paddle.Tensor:
+        logits = self.model(paddle.to_tensor(ids), paddle.zeros(ids.shape, dtype="int64"))
+        others = [index for index in range(logits.shape[-1]) if index != self.label]
+        # log(p / (1 - p)) = own logit - log of the sum of exp of the others'
+        return logits[:, self.label] - paddle.logsumexp(
+            paddle.index_select(logits, paddle.to_tensor(others), axis=1), axis=-1
+        )
+
+    def _logits(self, ids: np.ndarray) -> np.ndarray:
+        with inference_mode(self.model):
+            logits = self.model(paddle.to_tensor(ids), paddle.zeros(ids.shape, dtype="int64"))
+        if not isinstance(logits, paddle.Tensor) or logits.ndim != 2 or logits.shape[-1] < 2:
+            raise InputError("model", "gives no logits of two or more classes", "a classifier")
+        return logits.numpy()
+
+    def answer(self, scores: np.ndarray, error: float) -> Attribution:
+        whole_text = np.ones((1, len(self.tokens)), dtype=bool)
+        ends = self.scores(np.concatenate([whole_text, ~whole_text]))
+        return Attribution(
+            self.tokens,
+            np.asarray(scores, dtype="float64"),
+            self.label,
+            float(ends[0]),
+            float(ends[1]),
+            error,
+            self.ids.tolist(),
+        )
+
+
+# ---- dynamic and static
+
+
+def static_agreement(
+    model: PretrainedModel,
+    tokenizer,
+    texts: Iterable[str],
+    directory: str | os.PathLike | None = None,
+    max_seq_length: int = 128,
+    batch_size: int = 32,
+    tolerance: float = 1e-4,
+) -> dict[str, float]:
+    """Export a classifier, run both models on the same texts, and compare what they say.
+
+    They add the same numbers in another order, and oneDNN fuses operators: bits differ, labels do
+    not.
+
+    Args:
+        directory: where the export goes; None: nowhere for good.
+        tolerance: of the probabilities.
+
+    Returns:
+        "largest" and "mean" (difference of a probability), "same labels" (share) and "texts".
+
+    Raises:
+        InputError: no text, or the two differ by more than `tolerance`.
+
+    Source: FAQ Q5.5.
+    """
+    texts = list(texts)
+    if not texts:
+        raise InputError("texts", "is empty", "at least one text")
+    with tempfile.TemporaryDirectory(prefix="static-") as place:
+        target = Path(directory or place)
+        export_model(model, target, tokenizer, max_length=max_seq_length)
+        static = Predictor(target).predict(texts, batch_size)
+    # the same ids in the same batches as the predictor makes would hide what padding does
+    dynamic = np.concatenate([_probabilities(model, tokenizer, t, max_seq_length) for t in texts])
+    apart = np.abs(static - dynamic)
+    if apart.max() > tolerance:
+        problem = f"differ by {apart.max():.1e} in text {int(apart.max(axis=1).argmax()) + 1}"
+        raise InputError("static and dynamic probabilities", problem, f"at most {tolerance:g}")
+    return {
+        "largest": float(apart.max()),
+        "mean": float(apart.mean()),
+        "same labels": float((static.argmax(axis=1) == dynamic.argmax(axis=1)).mean()),
+        "texts": len(texts),
+    }
+
+
+def _probabilities(model, tokenizer, text: str, max_seq_length: int) -> np.ndarray:
+    ids, types = convert_example({"text": text}, tokenizer, max_seq_length, is_test=True)[:2]
+    with inference_mode(model):
+        logits = model(paddle.to_tensor([list(ids)]), paddle.to_tensor([list(types)]))
+    return F.softmax(logits, axis=-1).numpy()
