@@ -1,0 +1,253 @@
+"""Answers about what goes on inside a model: each does what it says, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+
+from course_lib.recipes import inside as recipes
+from course_lib.runtime import InputError
+from course_lib.training import create_optimizer, fit, read_scalars
+from course_lib.training.checkpoint import model_arrays
+
+import numpy as np
+import paddle
+import pytest
+import training_runs as runs
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A tiny model that has learned the two characters that give the label away."""
+    model, tokenizer = runs.model_and_tokenizer()
+    train_loader, _ = runs.loaders(tokenizer, 200)
+    fit(model, train_loader, epochs=4, learning_rate=1e-2, progress=False)
+    return model, tokenizer
+
+
+@pytest.fixture
+def fresh():
+    return runs.model_and_tokenizer()[0]
+
+
+@pytest.fixture(scope="module")
+def batch(pair):
+    return next(iter(runs.loaders(pair[1], 4, 4)[0]))[:2]
+
+
+# ---- states and attention
+
+
+def test_states_are_those_of_paddlenlp_and_the_hooks_go(pair, batch):
+    model, _ = pair
+    states = recipes.hidden_states(model, *batch)
+    model.eval()
+    theirs = model(*batch, output_hidden_states=True, return_dict=True).hidden_states
+    assert list(states) == ["embeddings", "layer 1", "layer 2"] and len(theirs) == 3
+    for ours, their in zip(states.values(), theirs, strict=True):
+        assert np.array_equal(ours, their)
+    assert not any(layer._forward_post_hooks for layer in model.sublayers(True))
+
+
+def test_recorded_counts_calls_and_keeps_gradients(fresh, batch):
+    with recipes.recorded({"pooler": fresh.ernie.pooler, "all": fresh.ernie}) as outputs:
+        fresh(*batch), fresh(*batch)
+    assert [len(calls) for calls in outputs.values()] == [2, 2]
+    assert outputs["pooler"][0].shape == [4, 24] and not outputs["pooler"][0].stop_gradient
+    assert outputs["all"][0].shape == [4, batch[0].shape[1], 24], "the first of a tuple"
+    with pytest.raises(ZeroDivisionError), recipes.recorded({"pooler": fresh.ernie.pooler}):
+        1 / 0  # noqa: B018
+    assert not fresh.ernie.pooler._forward_post_hooks
+    for layers, words in (({}, "is empty"), ({"a": 3}, "a is a int")):
+        with pytest.raises(InputError, match=words), recipes.recorded(layers):
+            pass
+    with pytest.raises(InputError, match="BERT-like"):
+        recipes.hidden_states(paddle.nn.Linear(2, 2), *batch)
+
+
+def test_attention_is_that_of_paddlenlp_and_leaves_padding_out(pair, batch):
+    model, tokenizer = pair
+    maps = recipes.attention_maps(model, *batch)
+    length = batch[0].shape[1]
+    assert maps.shape == (2, 4, 2, length, length)
+    model.eval()
+    theirs = model(*batch, output_attentions=True, return_dict=True).attentions
+    np.testing.assert_allclose(maps, np.stack([one.numpy() for one in theirs]), atol=1e-6)
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-5)
+    padded = batch[0].numpy() == tokenizer.pad_token_id
+    assert padded.any() and maps.transpose(1, 4, 0, 2, 3)[padded].max() < 1e-6
+
+
+def test_need_weights_set_by_hand_is_undone_upstream(fresh, batch):
+    fresh.ernie.encoder.layers[0].self_attn.need_weights = True
+    fresh(*batch)
+    assert not fresh.ernie.encoder.layers[0].self_attn.need_weights, "mended: simplify the docs"
+
+
+def test_attention_that_is_computed_otherwise_is_noticed(fresh, batch):
+    attention = fresh.ernie.encoder.layers[1].self_attn
+    scale = type(attention).forward
+
+    def other(query, *arguments, **options):
+        return 2 * scale(attention, query, *arguments, **options)
+
+    attention.forward = other
+    with pytest.raises(InputError, match="output of layer 2 is"):
+        recipes.attention_maps(fresh, *batch)
+    assert not attention._forward_post_hooks
+    fresh.ernie.encoder.layers[1].self_attn = paddle.nn.Linear(2, 2)
+    with pytest.raises(InputError, match="no self_attn"):
+        recipes.attention_maps(fresh, *batch)
+
+
+# ---- parameters
+
+
+def test_a_parameter_gets_other_numbers_in_place(fresh, batch):
+    optimizer, _ = create_optimizer(fresh, 1e-2, 5, warmup=0)
+    bias = fresh.classifier.bias
+    recipes.set_parameter(fresh, "classifier.bias", [3.0, -3.0])
+    assert fresh.classifier.bias is bias and bias.numpy().tolist() == [3, -3]
+    fresh.eval()
+    assert (fresh(*batch).argmax(-1).numpy() == 0).all()
+    fresh(*batch)[:, 1].sum().backward()
+    optimizer.step()
+    assert bias.numpy()[1] > -3 or bias.numpy()[0] != 3, "the optimizer still knows it"
+    before = model_arrays(fresh)
+    for name, value, words in (
+        ("bias", [1, 2], "no parameter"),
+        ("classifier.bias", [1, 2, 3], r"has shape \[3\]; expected \[2\]"),
+        ("classifier.bias", [1, np.nan], "not finite"),
+    ):
+        with pytest.raises(InputError, match=words):
+            recipes.set_parameter(fresh, name, value)
+    assert all(np.array_equal(before[n], v) for n, v in model_arrays(fresh).items())
+
+
+def test_a_parameter_of_ones_own_is_trained_and_saved():
+    layer = paddle.nn.Linear(2, 2)
+    scale = recipes.create_parameter(layer, "scale", [[1.0, 2.0]])
+    recipes.create_parameter(layer, "fixed", 0.5, trained=False)
+    assert layer.state_dict()["scale"].numpy().tolist() == [[1, 2]]
+    optimizer = paddle.optimizer.SGD(0.1, parameters=layer.parameters())
+    ((layer(paddle.ones([1, 2])) * layer.scale * layer.fixed) ** 2).sum().backward()
+    optimizer.step()
+    assert scale.numpy().tolist() != [[1, 2]] and layer.fixed.numpy().tolist() == [0.5]
+    for name, value, words in (
+        ("scale", 1.0, "taken by Linear"),
+        ("weight", 1.0, "taken"),
+        ("a b", 1.0, "no name"),
+        ("more", [np.inf], "not finite"),
+    ):
+        with pytest.raises(InputError, match=words):
+            recipes.create_parameter(layer, name, value)
+
+
+# ---- VisualDL
+
+
+def test_curves_can_be_read_back(tmp_path):
+    recipes.log_scalars(tmp_path, {"train/loss": [0.9, 0.5], "dev/accuracy": [0.7]})
+    table = read_scalars(tmp_path)
+    loss = table[table["tag"] == "train/loss"]
+    assert loss["step"].tolist() == [1, 2] and loss["value"].tolist() == pytest.approx([0.9, 0.5])
+    for values in ([], [float("nan")]):
+        with pytest.raises(InputError, match="train/loss"):
+            recipes.log_scalars(tmp_path, {"train/loss": values})
+
+
+def test_the_graph_is_written_and_the_model_stays_as_it_is(tmp_path):
+    model = runs.model_and_tokenizer(num_hidden_layers=1)[0]
+    names = [layer.full_name() for layer in model.sublayers(True)]
+    graph = json.loads(recipes.log_graph(tmp_path, model).read_text())
+    assert any("MultiHeadAttention" in node["name"] for node in graph["nodes"])
+    assert model.training and "forward" not in vars(model)
+    assert [layer.full_name() for layer in model.sublayers(True)] == names
+    assert not any(layer._forward_pre_hooks for layer in model.sublayers(True))
+    with pytest.raises(InputError, match="gives no graph"):
+        recipes.log_graph(tmp_path, paddle.nn.Linear(2, 2))
+
+
+# ---- reasons
+
+TEXT = "今天房间好赞书本的了是我看"  # the third and fourth from the end of the room give it away
+HINTS = {"好", "赞"}
+
+
+@pytest.mark.parametrize("method", [recipes.lime, recipes.integrated_gradients])
+def test_the_telling_tokens_are_found(pair, method):
+    model, tokenizer = pair
+    model.train()
+    answer = method(model, tokenizer, TEXT)
+    assert model.training and not model.get_input_embeddings()._forward_post_hooks
+    assert answer.label == 1 and "".join(answer.tokens) == TEXT and answer.probability > 0.9
+    best = {answer.tokens[place] for place in np.argsort(-answer.scores)[:2]}
+    assert best == HINTS
+    again = method(model, tokenizer, TEXT)
+    assert np.array_equal(again.scores, answer.scores)
+    other = method(model, tokenizer, TEXT, label=0)
+    np.testing.assert_allclose(other.scores, -answer.scores, atol=1e-3)  # two classes
+
+
+def test_integrated_gradients_are_complete(pair):
+    model, tokenizer = pair
+    coarse, fine = (
+        recipes.integrated_gradients(model, tokenizer, TEXT, steps=steps) for steps in (1, 32)
+    )
+    assert fine.error < 0.02 and fine.error < coarse.error
+    assert fine.scores.sum() == pytest.approx(fine.score - fine.base, rel=0.02)
+
+
+def test_lime_gets_steadier_with_samples(pair):
+    def spread(samples):
+        runs_ = [recipes.lime(*pair, TEXT, samples=samples, seed=seed).scores for seed in range(3)]
+        return np.std(runs_, axis=0).mean()
+
+    assert spread(400) < spread(20)
+
+
+def test_deletion_curves_fall_faster_than_by_chance(pair):
+    model, tokenizer = pair
+    answer = recipes.integrated_gradients(model, tokenizer, TEXT)
+    curves = {
+        order: recipes.deletion_curve(model, tokenizer, answer, order)
+        for order in ("for", "random", "against")
+    }
+    for curve in curves.values():
+        assert len(curve) == len(TEXT) + 1
+        assert curve[0] == pytest.approx(answer.probability, abs=1e-5)
+        assert curve[-1] == pytest.approx(1 / (1 + np.exp(-answer.base)), abs=1e-5)
+    means = {order: curve.mean() for order, curve in curves.items()}
+    assert means["for"] < means["random"] < means["against"]
+    with pytest.raises(InputError, match="for, against, random"):
+        recipes.deletion_curve(model, tokenizer, answer, "best")
+
+
+def test_reasons_refuse_what_makes_no_sense(pair):
+    model, tokenizer = pair
+    for options, words in (
+        ({"text": " "}, "is empty"),
+        ({"text": TEXT, "label": 2}, "from 0 to 1"),
+        ({"text": TEXT, "samples": 3}, "samples"),
+        ({"text": TEXT, "width": 0}, "width"),
+    ):
+        with pytest.raises(InputError, match=words):
+            recipes.lime(model, tokenizer, **options)
+    with pytest.raises(InputError, match="steps"):
+        recipes.integrated_gradients(model, tokenizer, TEXT, steps=0)
+    with pytest.raises(InputError, match="a classifier"):
+        recipes.lime(model.ernie, tokenizer, TEXT)
+
+
+# ---- dynamic and static
+
+
+def test_dynamic_and_static_agree_to_a_tolerance(pair, tmp_path):
+    model, tokenizer = pair
+    texts = [example["text"] for example in runs.dataset(12)]
+    said = recipes.static_agreement(model, tokenizer, texts, tmp_path / "static", 32)
+    assert said["largest"] < 1e-5 and said["same labels"] == 1 and said["texts"] == 12
+    assert (tmp_path / "static" / "model.pdmodel").is_file()
+    with pytest.raises(InputError, match=r"differ by .* expected at most 1e-12"):
+        recipes.static_agreement(model, tokenizer, texts, None, 32, tolerance=1e-12)
+    with pytest.raises(InputError, match="texts: is empty"):
+        recipes.static_agreement(model, tokenizer, [])
