@@ -1131,3 +1131,141 @@ def latency_curves(
             for name, points in lines.items()
         )
         return _finish(figure, f"{ylabel} against throughput. {said}.")
+
+
+def token_attributions(
+    tokens: Sequence[str],
+    scores: Sequence[float],
+    label: str = "the label",
+    values: bool = True,
+    row: int = 20,
+) -> CourseFigure:
+    """Draw a text whose tokens are coloured by what speaks for a label (+) and against it (–).
+
+    Signs stand below the tokens, so that nothing depends on colour.
+
+    Args:
+        tokens: "##" of a continued word is left out.
+        scores: one a token, above 0 for the label; the deepest colour is the largest of either sign.
+        label: what is explained.
+        values: say how much, below each token of at least a tenth of the largest; else signs alone.
+        row: Chinese characters a line.
+
+    Raises:
+        ValueError: the two differ in length, there is no token, or a score is not finite.
+    """
+    scores = np.asarray(scores, dtype=float)
+    if not len(tokens) == scores.size > 0 or not np.isfinite(scores).all():
+        raise ValueError(
+            f"{len(tokens)} tokens and {scores.size} scores; expected a finite one each"
+        )
+    texts = [_drawable(token.removeprefix("##"), 2 * row) for token in tokens]
+    widths = [max(1.0, sum(1.0 if ord(c) > 0x2E7F else 0.55 for c in text)) for text in texts]
+    places, line, x = [], 0, 0.0
+    for width in widths:
+        if x and x + width > row:
+            line, x = line + 1, 0.0
+        places.append((x, line))
+        x += width
+    largest = float(np.abs(scores).max()) or 1.0
+    heat = {
+        sign: LinearSegmentedColormap.from_list("sign", ["#FFFFFF", color])
+        for sign, color in ((1, POSITIVE), (-1, NEGATIVE))
+    }
+    with _course_style():
+        figure = CourseFigure(figsize=(8.0, 0.72 * (line + 1) + 0.75))
+        axes = figure.subplots()
+        for text, score, width, (x, y) in zip(texts, scores, widths, places, strict=True):
+            share = abs(score) / largest
+            color = heat[1 if score > 0 else -1](0.85 * share)
+            axes.add_patch(Rectangle((x, y), width, 0.62, facecolor=color, edgecolor="white"))
+            ink = "white" if score > 0 and share > 0.6 else INK
+            middle = x + width / 2
+            axes.text(middle, y + 0.33, text, ha="center", va="center", fontsize=13, color=ink)
+            if share >= 0.1:
+                sign = "+" if score > 0 else "–"
+                said = f"{sign}{abs(score):.1f}" if values else sign
+                style = {"ha": "center", "va": "center", "fontsize": 8, "color": MUTED}
+                axes.text(middle, y + 0.8, said, **style)
+        axes.set(xlim=(-0.1, max(row, max(widths)) + 0.1), ylim=(line + 1.0, -0.05))
+        axes.set_title(f"What speaks for {_drawable(label, 30)} (+) and against it (–)")
+        axes.set_axis_off()
+        order = np.argsort(-scores, kind="stable")
+        best = [f"{texts[i]} ({scores[i]:+.2f})" for i in order[:3] if scores[i] > 0]
+        worst = [f"{texts[i]} ({scores[i]:+.2f})" for i in order[::-1][:3] if scores[i] < 0]
+        alt = f"{len(texts)} tokens. For {label}: {', '.join(best) or 'none'}. "
+        return _finish(figure, f"{alt}Against it: {', '.join(worst) or 'none'}.")
+
+
+def deletion_curves(
+    curves: Mapping[str, Sequence[float]], label: str = "the label"
+) -> CourseFigure:
+    """Show how a probability falls while the tokens of a text are masked one after another.
+
+    Args:
+        curves: probabilities from the whole text to none of it, by the order of masking.
+        label: whose probability it is.
+
+    Raises:
+        ValueError: no curve, one of fewer than two points, or a value that is no probability.
+    """
+    lines = {name: np.asarray(curve, dtype=float) for name, curve in curves.items()}
+    fits = (c.ndim == 1 and c.size > 1 and ((c >= 0) & (c <= 1)).all() for c in lines.values())
+    if not lines or not all(fits):
+        raise ValueError("expected curves of two or more probabilities each")
+    with _course_style():
+        figure = CourseFigure(figsize=(7.0, 3.4))
+        axes = figure.subplots()
+        for name, curve in lines.items():
+            every = max(1, curve.size // 8)
+            share = np.linspace(0, 1, curve.size)
+            axes.plot(
+                share, curve, markevery=every, label=f"{_drawable(name, 24)}: {curve.mean():.2f}"
+            )
+        axes.set(xlim=(0, 1), ylim=(-0.03, 1.03), xlabel="share of the tokens that are masked")
+        axes.set(
+            ylabel="probability", title=f"Probability of {_drawable(label, 30)} while tokens go"
+        )
+        axes.xaxis.set_major_formatter(PercentFormatter(1))
+        axes.grid(axis="y")
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), title="masked first: mean")
+        means = ", ".join(f"{name} {curve.mean():.2f}" for name, curve in lines.items())
+        return _finish(figure, f"Probability while tokens are masked; mean of each curve: {means}.")
+
+
+def attention_map(
+    tokens: Sequence[str], weights: Sequence[Sequence[float]], title: str = "Attention"
+) -> CourseFigure:
+    """Show how much each token (a row) looks at each other one (a column).
+
+    Args:
+        tokens: of one text, with [CLS] and [SEP].
+        weights: of shape [tokens, tokens]; every row sums to 1.
+
+    Raises:
+        ValueError: another shape, or rows that do not sum to 1.
+    """
+    weights = np.asarray(weights, dtype=float)
+    count = len(tokens)
+    if weights.shape != (count, count) or not np.allclose(weights.sum(axis=-1), 1, atol=1e-3):
+        problem = f"weights of shape {weights.shape} for {count} tokens"
+        raise ValueError(f"{problem}; expected [tokens, tokens] with rows that sum to 1")
+    names = [_drawable(token, 6) for token in tokens]
+    with _course_style():
+        side = min(8.0, max(3.6, 0.24 * count + 1.4))
+        figure = CourseFigure(figsize=(side + 0.9, side))
+        axes = figure.subplots()
+        picture = axes.imshow(weights, cmap=_HEAT, vmin=0)
+        size = 9 if count <= 30 else max(4, 270 / count)
+        upright = all(len(name) == 1 for name in names)
+        axes.set_xticks(range(count), names, fontsize=size, rotation=0 if upright else 90)
+        axes.set_yticks(range(count), names, fontsize=size)
+        axes.tick_params(length=0, colors=INK)
+        axes.set(title=_drawable(title, 60), xlabel="looks at", ylabel="token")
+        axes.spines[:].set_visible(False)
+        bar = figure.colorbar(picture, ax=axes, shrink=0.7)
+        bar.ax.yaxis.set_major_formatter(PercentFormatter(1))
+        bar.outline.set_visible(False)
+        best = np.unravel_index(weights.argmax(), weights.shape)
+        alt = f"{title}: {count} tokens. The largest weight, {weights.max():.0%}, is that of "
+        return _finish(figure, f"{alt}{tokens[best[0]]!r} looking at {tokens[best[1]]!r}.")

@@ -87,6 +87,15 @@ FIGURES = {
         [0.9, 0.2, 0.6, 0.1], [1, 0, 0, 1], 0.5, "店##好😀"
     ),
     "tree": lambda: plotting.taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
+    "attributions": lambda: plotting.token_attributions(
+        ["房", "间", "##很", "good", "😀"] * 9, [0.5, -1.5, 0.0, 2, 0.1] * 9, "positive"
+    ),
+    "deletion": lambda: plotting.deletion_curves(
+        {"重要": [0.9, 0.2, 0.5], "random": [0.9, 0.8, 0.6, 0.5]}, "好😀"
+    ),
+    "attention": lambda: plotting.attention_map(
+        ["[CLS]", "好", "😀"], [[0.2, 0.7, 0.1], [0.1, 0.8, 0.1], [0.5, 0.3, 0.2]], "layer 2"
+    ),
     "limits": lambda: plotting.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
     "latency": lambda: plotting.latency_curves(
         {"单条": [(20, 15), (60, 300)], "batches": [(22, 10), (90, 40)]}, notes=["1", "8"]
@@ -482,3 +491,40 @@ def test_latency_curves_draw_each_load_of_each_service():
     for wrong in ({}, {"a": []}, {"a": [(1, 0)]}):
         with pytest.raises(ValueError, match="above 0"):
             plotting.latency_curves(wrong)
+
+
+def test_tokens_are_coloured_by_their_sign_and_carry_it():
+    figure = plotting.token_attributions(["好", "##坏", "的"], [2.0, -1.0, 0.01], "positive", row=2)
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["好", "+2.0", "坏", "–1.0", "的"]
+    blue, red, pale = (patch.get_facecolor()[:3] for patch in axes.patches)
+    assert blue[2] > blue[0] and red[0] > red[2] and min(pale) > 0.95
+    assert axes.patches[2].get_y() > axes.patches[1].get_y(), "two characters a line"
+    assert "For positive: 好 (+2.00), 的 (+0.01). Against it: 坏 (-1.00)." in figure.alt
+    signs = plotting.token_attributions(["好", "坏"], [1, -1], values=False)
+    assert [text.get_text() for text in signs.axes[0].texts] == ["好", "+", "坏", "–"]
+    assert "For the label: none. Against it: none" in plotting.token_attributions(["好"], [0]).alt
+    for wrong in (([], []), (["好"], [1, 2]), (["好"], [np.nan])):
+        with pytest.raises(ValueError, match="a finite one each"):
+            plotting.token_attributions(*wrong)
+
+
+def test_deletion_curves_of_different_lengths_share_the_axis():
+    figure = FIGURES["deletion"]()
+    ends = [(line.get_xdata()[0], line.get_xdata()[-1]) for line in figure.axes[0].lines]
+    assert ends == [(0, 1), (0, 1)]
+    assert "重要 0.53, random 0.70" in figure.alt
+    for wrong in ({}, {"a": [0.5]}, {"a": [0.5, 1.2]}, {"a": [0.5, np.nan]}):
+        with pytest.raises(ValueError, match="two or more probabilities"):
+            plotting.deletion_curves(wrong)
+
+
+def test_the_attention_map_has_a_row_a_token():
+    figure = FIGURES["attention"]()
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["[CLS]", "好", "□"]
+    assert axes.images[0].get_array()[0, 1] == 0.7
+    assert "80%, is that of '好' looking at '好'" in figure.alt
+    for wrong in (np.eye(2), np.ones((3, 3)), np.zeros((3, 3))):
+        with pytest.raises(ValueError, match="rows that sum to 1"):
+            plotting.attention_map(["a", "b", "c"], wrong)

@@ -8,6 +8,7 @@ import faulthandler
 import gc
 import hashlib
 import importlib
+import io
 import json
 import os
 import signal
@@ -793,8 +794,10 @@ def save_plain(layer: paddle.nn.Layer, file: str | os.PathLike) -> Path:
     Source: FAQ Q1.3, second part.
     """
     _check_layer("layer", layer)
+    buffer = io.BytesIO()  # paddle.save takes a name or a BytesIO, and no open file
+    paddle.save(layer.state_dict(), buffer)
     with atomic_file(file, "wb") as opened:
-        paddle.save(layer.state_dict(), opened)
+        opened.write(buffer.getbuffer())
     return Path(file)
 
 
