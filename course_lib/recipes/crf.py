@@ -71,6 +71,5 @@ class Crf(LinearChainCrf):
 
         Paddle's operator; paddlenlp.layers.ViterbiDecoder gives the same, step by step in Python.
         """
-        # without paddle.no_grad the operator would be asked for a gradient that it does not have
-        with paddle.no_grad():
+        with paddle.no_grad():  # labels have no gradient
             return viterbi_decode(inputs, self.transitions, lengths, include_bos_eos_tag=False)[1]

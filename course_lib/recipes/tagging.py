@@ -78,12 +78,12 @@ class Tagger(nn.Layer):
         if labels is None:
             return emissions
         if self.crf is not None:
-            return self.crf.loss(emissions, lengths, labels).sum() / lengths.sum()
+            return self.crf.loss(emissions, lengths, labels).sum() / lengths.sum().astype("float32")
         real = (paddle.arange(labels.shape[1]).unsqueeze(0) < lengths.unsqueeze(1)).flatten()
         losses = nn.functional.cross_entropy(
             emissions.flatten(0, 1), labels.flatten(), reduction="none"
         ).flatten()
-        return (losses * real.astype("float32")).sum() / lengths.sum()
+        return (losses * real.astype("float32")).sum() / lengths.sum().astype("float32")
 
     def decode(self, emissions: paddle.Tensor, lengths: paddle.Tensor) -> list[list[int]]:
         """Label ids of each sentence: the best row for a CRF, else the best label of each token."""
