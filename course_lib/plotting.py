@@ -1146,7 +1146,7 @@ def token_attributions(
 
     Args:
         tokens: "##" of a continued word is left out.
-        scores: one a token, above 0 for the label; the deepest colour is the largest of either sign.
+        scores: one a token, above 0 for the label; the largest has the deepest colour.
         label: what is explained.
         values: say how much, below each token of at least a tenth of the largest; else signs alone.
         row: Chinese characters a line.
