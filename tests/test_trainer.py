@@ -229,6 +229,39 @@ def test_old_checkpoints_go_and_only_they(tmp_path):
     ]
 
 
+def test_a_run_that_was_moved_finds_its_best_checkpoint_again(tmp_path, monkeypatch):
+    model, tokenizer = runs.model_and_tokenizer()
+    rows = tiny_trainer.features(tokenizer, 8)
+    scores = iter((0.1, 0.9, 0.5, 0.4, 0.3, 0.2))
+    options = {
+        "eval_dataset": rows, "compute_metrics": lambda _: {"score": next(scores)}, "save_steps": 1,
+        "evaluation_strategy": "steps", "eval_steps": 1, "metric_for_best_model": "score",
+        "load_best_model_at_end": True, "save_total_limit": 2, "features": rows,
+    }  # fmt: skip
+    build(tmp_path / "old", max_steps=3, **options).train()
+    (tmp_path / "old").rename(tmp_path / "new")
+    shutil.copytree(tmp_path / "new", tmp_path / "third")
+    monkeypatch.chdir(tmp_path)
+    moved = build("new", max_steps=4, **options)  # a relative path now
+    moved.train(str(tmp_path / "new" / "checkpoint-3"))
+    kept = {"checkpoint-2", "checkpoint-4"}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == kept
+    assert moved.state.best_model_checkpoint == "new/checkpoint-2"
+    best = paddle.load("new/checkpoint-2/model_state.pdparams")
+    assert all((moved.model.state_dict()[key] == value).all() for key, value in best.items())
+    # going on elsewhere leaves the old directory as it is
+    elsewhere = build("other", max_steps=4, **options)
+    elsewhere.train("new/checkpoint-2")
+    assert {path.name for path in (tmp_path / "new").iterdir()} == kept
+    assert elsewhere.state.best_model_checkpoint == "new/checkpoint-2"
+    shutil.rmtree("third/checkpoint-2")
+    scores = iter((0.05,))
+    lost = build("third", max_steps=4, **options)
+    with pytest.warns(UserWarning, match="old/checkpoint-2 was the best checkpoint and is gone"):
+        lost.train(resume_from_checkpoint=True)
+    assert lost.state.best_model_checkpoint == "third/checkpoint-4"
+
+
 def test_other_batches_than_the_checkpoint_s_are_warned_of(unbroken, tmp_path):
     trainer = build(tmp_path, per_device_train_batch_size=4, max_steps=7, group_by_length=True)
     with pytest.warns(UserWarning, match="per_device_train_batch_size 8, now it is 4"):

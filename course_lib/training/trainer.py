@@ -87,7 +87,8 @@ class CourseTrainer(Trainer):
         # evaluated without its labels, so without a loss
         if self.args.label_names is None and "QuestionAnswering" in type(self.model).__name__:
             self.label_names = list(POSITIONS)
-        self.add_callback(_ExactSteps())
+        self._steps = _ExactSteps()
+        self.add_callback(self._steps)
         if any(isinstance(c, NotebookProgressCallback) for c in self.callback_handler.callbacks):
             self.remove_callback(ProgressCallback)
             self.remove_callback(PrinterCallback)
@@ -114,7 +115,7 @@ class CourseTrainer(Trainer):
         """
         check_arguments(self.args)
         check_trainable(self.model)
-        checkpoint = self._checkpoint(resume_from_checkpoint)
+        self._steps.resumed = checkpoint = self._checkpoint(resume_from_checkpoint)
         self._check_output_dir(checkpoint)
         self._check_data()
         if checkpoint is not None:
@@ -189,6 +190,16 @@ class CourseTrainer(Trainer):
         with atomic_file(directory / SEAL) as file:
             json.dump(seal, file, indent=1)
         super()._rotate_checkpoints(use_mtime=False, output_dir=output_dir)
+
+    def _sorted_checkpoints(self, output_dir=None, *args, **kwargs) -> list[str]:
+        best = self.state.best_model_checkpoint
+        if best is not None and Path(best).parent != Path(output_dir):
+            # that of a checkpoint elsewhere: upstream searches it here and stops (2334)
+            self.state.best_model_checkpoint = None
+        try:
+            return super()._sorted_checkpoints(output_dir, *args, **kwargs)
+        finally:
+            self.state.best_model_checkpoint = best
 
     def _load_optimizer_and_scheduler(self, checkpoint) -> None:
         seal = {} if checkpoint is None else _read_seal(Path(checkpoint))
@@ -377,6 +388,26 @@ class CourseTrainer(Trainer):
 
 class _ExactSteps(TrainerCallback):
     """Let each epoch's order and each step's dropout depend on their numbers alone."""
+
+    resumed: Path | None = None  # the checkpoint
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Find the best checkpoint where it is now: the state has its path of then."""
+        if self.resumed is None or state.best_model_checkpoint is None:
+            return
+        before = Path(state.best_model_checkpoint)
+        for path in (self.resumed.parent / before.name, before):
+            if path.is_dir():
+                own = Path(args.output_dir)
+                inside = own.is_dir() and own.samefile(path.parent)
+                # in upstream's words for its own directory, or it would not be known there again
+                state.best_model_checkpoint = str(own / path.name if inside else path)
+                return
+        state.best_model_checkpoint = state.best_metric = None
+        warnings.warn(
+            f"{before} was the best checkpoint and is gone: the best is chosen from here on",
+            stacklevel=3,
+        )
 
     def on_epoch_begin(self, args, state, control, train_dataloader=None, optimizer=None, **kwargs):
         # Batches that do not fill the last accumulation of an epoch leave a gradient behind that
