@@ -1179,7 +1179,7 @@ def token_attributions(
             share = abs(score) / largest
             color = heat[1 if score > 0 else -1](0.85 * share)
             axes.add_patch(Rectangle((x, y), width, 0.62, facecolor=color, edgecolor="white"))
-            ink = "white" if score > 0 and share > 0.6 else INK
+            ink = "white" if score > 0 and share > 0.75 else INK
             middle = x + width / 2
             axes.text(middle, y + 0.33, text, ha="center", va="center", fontsize=13, color=ink)
             if share >= 0.1:
