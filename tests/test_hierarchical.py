@@ -211,6 +211,42 @@ def test_one_fault_does_not_hide_another(tmp_path):
     assert "is in train.txt, line 1 too" in said[3][2]
 
 
+def test_a_file_that_cannot_be_read_is_one_fault(tmp_path):
+    path = task.directory(tmp_path, 20, 10)
+    content = (path / "train.txt").read_text("utf-8")
+    for bad, problem in ((content.encode("utf-16"), "is UTF-16"), (b"", "is empty")):
+        (path / "train.txt").write_bytes(bad)
+        (finding,) = validate(path)  # and not one for each label that no text of it has
+        assert finding.problem == problem
+
+
+def test_a_split_is_no_other_split(tmp_path):
+    path = task.directory(tmp_path, 20, 10)
+    for name in ("dev_file", "test_file"):
+        finding = validate(path, **{name: "train.txt"})[0]
+        assert finding.severity == "error" and "the train file and another" in finding.problem
+    assert main(["check", str(path), "--test_file", "dev.txt"]) == 0
+
+
+def test_an_output_that_is_an_input_or_a_directory_is_refused_first(tmp_path, capsys):
+    path = task.directory(tmp_path, 20, 10)
+    before = {file: file.read_bytes() for file in path.iterdir()}
+    (tmp_path / "link").symlink_to("dev.txt")
+    data = ["--dataset_dir", str(path)]
+    for command, flag, output, problem in (
+        ("evaluate", "--bad_case_path", "dev.txt", "is read by this command"),
+        ("evaluate", "--bad_case_path", "link", "is read by this command"),
+        ("evaluate", "--report_path", "label.txt", "is read by this command"),
+        ("evaluate", "--report_path", ".", "is a directory"),
+        ("predict", "--output_path", "data.txt", "is read by this command"),
+        ("predict", "--output_path", "data.txt/x", "is a file"),
+        ("to_doccano", "--output_path", "train.txt", "is read by this command"),
+    ):
+        assert main([command, *data, flag, str(path / output)]) == 2
+        assert problem in capsys.readouterr().err, (command, output)
+    assert all(file.read_bytes() == content for file, content in before.items())
+
+
 def test_missing_ancestors_are_completed_when_asked_for(tmp_path):
     path = faulty(tmp_path, "孤儿\t书##好", "深\t店##好##位置")
     assert len(validate(path)) == 2 and validate(path, complete=True) == []
@@ -251,6 +287,7 @@ def test_what_is_odd_but_can_be_read_is_a_warning(tmp_path, capsys):
         ("书\n书\n", "line 2: error: '书' again, as in line 1"),
         ("书\n店,电\n", "line 2: error: a tab or a comma"),
         ("书\n书##\n", "line 2: error: '书##' has an empty part"),
+        ("书\n书###好\n", "line 2: error: '书###好' has more than ## between its parts"),
         ("", "is empty"),
     ],
 )
@@ -391,6 +428,23 @@ def test_splits_deal_out_every_example_once():
             split_examples(rows, shares)
     with pytest.raises(InputError, match="leave train or dev empty"):
         split_examples(rows[:3], [0.9, 0.1])
+
+
+def test_another_separator_becomes_that_of_the_files(tmp_path, capsys):
+    rows = [{"text": text, "labels": ["书/好", "书"]} for text in "一二"]
+    write_doccano(tmp_path / "in.jsonl", rows)
+    words = ["from_doccano", "--doccano_file", str(tmp_path / "in.jsonl")]
+    words += ["--save_dir", str(tmp_path / "data"), "--splits", "0.5", "0.5", "--separator"]
+    assert main([*words, "/"]) == 0
+    taxonomy = read_labels(tmp_path / "data" / "label.txt")
+    assert taxonomy.parents("书##好") == ("书",)
+    assert main(["check", str(tmp_path / "data")]) == 0
+    write_doccano(tmp_path / "in.jsonl", [{"text": "三", "labels": ["书##好/坏"]}])
+    for separator, problem in (("", "separator: is ''"), ("/", "line 1: the label '书##好/坏'")):
+        with pytest.raises(InputError, match=problem):
+            read_doccano(tmp_path / "in.jsonl", separator=separator)
+    with pytest.raises(InputError, match="splits: are"):
+        split_examples(rows, [float("nan"), 0.5, 0.5])
 
 
 def test_doccano_through_the_commands(tmp_path, capsys):

@@ -30,7 +30,9 @@ from course_lib.hierarchical.files import (
     validate,
     write_dataset,
 )
-from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime import InputError, atomic_file, check_writable
+
+PATIENCE = 10  # epochs, in the guide
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -109,7 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--learning_rate", type=positive, help="the highest (None: what suits the model)")
     add("--epochs", type=whole(1), default=10, help="passes over train.txt")
     add("--early_stop", action="store_true", help="end when dev is no longer improving")
-    add("--early_stop_nums", type=whole(1), default=10, help="epochs without a better micro F1")
+    add("--early_stop_nums", type=whole(1), default=PATIENCE, help="epochs without a better micro F1")
     add("--logging_steps", type=whole(1), default=5, help="steps between two lines")
     add("--weight_decay", type=share, default=0.0, help="of AdamW")
     add("--warmup", action="store_true", help="the learning rate rises first, then falls to 0")
@@ -182,6 +184,18 @@ def share(text: str) -> float:
     return value
 
 
+def check_output(path: str, *inputs: Path) -> None:
+    """Refuse, before anything is computed, a place that cannot be written or that is read from."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(path, "is a directory", "the name of a file to write")
+    for other in inputs:
+        if target.exists() and other.exists() and target.samefile(other):
+            raise InputError(path, "is read by this command", "a file of its own for the output")
+    if not target.exists() or target.is_file():
+        check_writable(target.absolute().parent)
+
+
 def run_check(args: argparse.Namespace) -> int:
     names = ("train_file", "dev_file", "test_file", "label_file", "data_file")
     findings = validate(
@@ -217,6 +231,8 @@ def load_splits(args):
 def run_train(args: argparse.Namespace) -> None:
     if args.warmup_steps and not args.warmup:
         raise InputError("--warmup_steps", "is given without --warmup", "both, or neither")
+    if args.early_stop_nums != PATIENCE and not args.early_stop:
+        raise InputError("--early_stop_nums", "is given without --early_stop", "both, or neither")
     taxonomy, train_examples, dev_examples = load_splits(args)
     from course_lib.hierarchical.model import train
     from course_lib.hierarchical.progress import Lines
@@ -249,6 +265,9 @@ def run_train(args: argparse.Namespace) -> None:
 def run_evaluate(args: argparse.Namespace) -> None:
     from course_lib.hierarchical.reports import report, report_lines, write_bad_cases
 
+    names = (args.train_file, args.dev_file, args.label_file)
+    for path in filter(None, (args.bad_case_path, args.report_path)):
+        check_output(path, *(Path(args.dataset_dir, name) for name in names))
     taxonomy, train_examples, dev_examples = load_splits(args)
     classifier = load_classifier(args, taxonomy)
     ours = classifier.taxonomy  # the same labels, in the order of the model
@@ -273,6 +292,9 @@ def run_evaluate(args: argparse.Namespace) -> None:
 
 def run_predict(args: argparse.Namespace) -> None:
     directory = Path(args.dataset_dir)
+    if args.output_path != "-":
+        names = (args.data_file, args.label_file)
+        check_output(args.output_path, *(directory / name for name in names))
     texts = read_texts(directory / args.data_file)
     classifier = load_classifier(args, read_labels(directory / args.label_file))
     from course_lib.hierarchical.thresholds import decode
@@ -336,7 +358,7 @@ def run_prune(words: Sequence[str]) -> int:
         PruneArguments,
         prune,
     )
-    from course_lib.runtime import seed_everything
+    from course_lib.runtime import errors, seed_everything
 
     import paddle
     from paddlenlp.trainer import PdArgumentParser
@@ -348,11 +370,16 @@ def run_prune(words: Sequence[str]) -> int:
         description="cut a model to a share of its width",
         allow_abbrev=False,
     )
-    args, data, model = parser.parse_args_into_dataclasses(list(words), look_for_args_file=False)
+    args, data, model, unknown = parser.parse_args_into_dataclasses(
+        list(words), return_remaining_strings=True, look_for_args_file=False
+    )
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if data.dataset_dir is None:
         parser.error("--dataset_dir is required")
     if "--width_mult_list" in words:
         parser.error("--width_mult, not --width_mult_list, says how narrow")
+    errors.whole("seed", args.seed, 0, 2**32 - 1)
     check_empty(args.output_dir)
     taxonomy, train_examples, dev_examples = load_splits(data)
     data.params_path, data.device = model.params_dir, args.device if "--device" in words else None
@@ -385,6 +412,7 @@ def run_to_doccano(args: argparse.Namespace) -> None:
     from course_lib.hierarchical.doccano import write_doccano
 
     directory = Path(args.dataset_dir)
+    check_output(args.output_path, directory / args.file, directory / args.label_file)
     taxonomy = read_labels(directory / args.label_file, args.complete_labels)
     write_doccano(
         args.output_path, read_dataset(directory / args.file, taxonomy, args.complete_labels)

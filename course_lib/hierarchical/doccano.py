@@ -39,6 +39,7 @@ def read_doccano(
     Args:
         complete: add the ancestors of each label, which annotators seldom mark. Without it a label
             whose ancestors the line does not have is a fault.
+        separator: between the parts of a label in the export; in what is returned it is "##".
 
     Returns:
         Examples {"text", "labels"}, those that repeat an earlier one left out; texts that nobody
@@ -48,6 +49,7 @@ def read_doccano(
         InputError: the first fault, with its line.
     """
     path = Path(path)
+    Taxonomy(["a"], separator)  # is it one?
     rows: dict[str, tuple[int, list[str]]] = {}
     texts: dict[str, None] = {}
     for number, line in enumerate(split_lines(decode(read_bytes(path), path)), 1):
@@ -68,12 +70,16 @@ def read_doccano(
             if "," in label or not all(part.strip() for part in parts):
                 problem = f"the label {shown(label)} holds a comma or an empty part"
                 raise InputError(path, problem, f"names with {separator} between them", number)
-            paths |= {separator.join(parts[:end]) for end in range(1, len(parts) + 1)}
+            if separator != SEPARATOR and SEPARATOR in label:
+                problem = f"the label {shown(label)} holds {SEPARATOR}"
+                raise InputError(path, problem, f"names with {separator} between them", number)
+            paths |= {SEPARATOR.join(parts[:end]) for end in range(1, len(parts) + 1)}
     if not paths:
         raise InputError(path, "holds no labelled text", EXPECTED)
-    taxonomy = Taxonomy(sorted(paths), separator)
+    taxonomy = Taxonomy(sorted(paths))
     examples = []
     for text, (number, labels) in rows.items():
+        labels = [label.replace(separator, SEPARATOR) for label in labels]
         lacking = taxonomy.missing(labels)
         if lacking and not complete:
             problem = f"a label without its ancestor {shown(lacking[0])}"
@@ -100,7 +106,8 @@ def split_examples(
             examples that train or dev would be empty.
     """
     shares = [float(share) for share in shares]
-    if len(shares) not in (2, 3) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+    fits = len(shares) in (2, 3) and min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-6
+    if not fits:  # nor with nan
         raise InputError("splits", f"are {shares}", "two or three shares with the sum 1")
     order = np.random.RandomState(seed).permutation(len(examples))
     ends = np.round(np.cumsum([0, *shares]) * len(examples)).astype(int)

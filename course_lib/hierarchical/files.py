@@ -101,7 +101,8 @@ def validate(
 ) -> list[Finding]:
     """Every fault of a directory: of each file, and of texts that stand in several.
 
-    test.txt and data.txt may be missing. A test file that is the dev file is looked at once.
+    test.txt and data.txt may be missing. A test file that is the dev file is looked at once; one
+    that is the train file is a fault, as is a dev file.
 
     Args:
         complete: missing ancestors are no fault, as they will be added.
@@ -117,8 +118,12 @@ def validate(
         return findings
     texts: dict[str, tuple[str, int]] = {}  # of all files so far
     used: dict[str, set[str]] = {}
+    unread: set[str] = set()
     for name in (train_file, dev_file, test_file):
         path = directory / name
+        if name == train_file and used:
+            problem = "is the train file and another one too"
+            findings.append(Finding(str(path), None, "error", problem, "a file for each split"))
         if name in used or (name == test_file and not path.exists()):
             continue
         own: dict[str, tuple[int, tuple[str, ...] | None]] = {}
@@ -130,6 +135,7 @@ def validate(
                     used[name] |= set(example["labels"])
         except InputError as error:
             findings.append(_finding(error))
+            unread.add(name)
         for text, (line, _) in own.items():
             if text in texts:
                 place = "{}, line {}".format(*texts[text])
@@ -138,7 +144,7 @@ def validate(
             else:
                 texts[text] = name, line
         findings[before:] = sorted(findings[before:], key=lambda one: one.line or 0)
-    for name in used:
+    for name in () if train_file in unread else used:
         for label in taxonomy.labels if name == train_file else used[name] - used[train_file]:
             if label not in used[train_file]:
                 where = "" if name == train_file else f", but in {name}"
@@ -254,6 +260,9 @@ def _scan_labels(
             add(number, f"{shown(label)} again, as in line {lines[label]}", "each label once")
         elif not all(part.strip() for part in label.split(separator)):
             add(number, f"{shown(label)} has an empty part", f"names with {separator} between")
+        elif separator + separator[-1] in label:
+            problem = f"{shown(label)} has more than {separator} between its parts"
+            add(number, problem, f"{separator} alone")
         else:
             try:
                 check_label(label, path, number)

@@ -11,6 +11,7 @@ from course_lib.compression import load_pruned
 from course_lib.compression.pruning import HEADS, multi_label
 from course_lib.data import batchify_fn, convert_example
 from course_lib.deploy import Predictor, export_model
+from course_lib.deploy.export import PROGRAM
 from course_lib.hierarchical.files import check_empty
 from course_lib.hierarchical.reports import averages
 from course_lib.hierarchical.taxonomy import Taxonomy
@@ -82,7 +83,7 @@ class Classifier:
             names = [names[index] for index in range(len(names))]
             most, given = model.config.max_position_embeddings, thresholds
         if not several or not names:
-            problem = "gives each text one class"
+            problem = "gives each text one class" if names else "names no labels"
             raise InputError("model", problem, "one trained for several labels a text")
         self.taxonomy = Taxonomy(names)
         self.thresholds = dict(given or dict.fromkeys(names, 0.5))
@@ -93,14 +94,16 @@ class Classifier:
 
     @classmethod
     def load(cls, directory: str | os.PathLike, max_seq_length: int | None = None) -> Classifier:
-        """Load what `train` or `prune` left, or an export.
+        """Load what `train` or `prune` left, or an export (also by the path of its files).
 
         Raises:
             InputError: it holds no such model, or one that is damaged.
         """
         directory = Path(directory)
         if not holds_weights(directory):
-            if not directory.is_dir() or not any(directory.glob("*.pdmodel")):
+            programs = directory.glob(f"*{PROGRAM}") if directory.is_dir() else ()
+            named = directory.with_name(directory.name + PROGRAM)  # the path that export prints
+            if not any(programs) and not named.is_file() and directory.suffix != PROGRAM:
                 raise InputError(directory, "holds no model", "what train, prune or export wrote")
             predictor = Predictor(directory)
             most = predictor.max_length
@@ -278,6 +281,10 @@ def train(
     checkpoint = None
     if init_from_ckpt is not None and (init_from_ckpt == NEWEST or Path(init_from_ckpt).is_dir()):
         checkpoint = True if init_from_ckpt == NEWEST else str(init_from_ckpt)
+        if checkpoint is not True and (Path(checkpoint) / CHECKPOINTS).is_dir():
+            problem = "is what a training left, and no checkpoint"
+            expected = f'its weight file, to begin with; "{NEWEST}", to go on; or one of '
+            raise InputError(init_from_ckpt, problem, f"{expected}{CHECKPOINTS}/")
     schedule = {"lr_scheduler_type": "constant"}
     if warmup_steps is not None:
         schedule = {"lr_scheduler_type": "linear", "warmup_steps": warmup_steps}

@@ -39,6 +39,9 @@ class Taxonomy:
             parts = label.split(separator)
             if not all(part.strip() for part in parts):
                 raise InputError("labels", f"{shown(label)} has an empty part", "names in a path")
+            if separator + separator[-1] in label:
+                problem = f"{shown(label)} has more than {separator} between its parts"
+                raise InputError("labels", problem, f"{separator} alone")
             above = separator.join(parts[:-1])
             if above and above not in known:
                 problem = f"{shown(label)} has no parent {shown(above)} in the list"

@@ -168,15 +168,16 @@ def load_thresholds(directory: str | os.PathLike, taxonomy: Taxonomy) -> dict[st
         InputError: the file is damaged or does not fit the labels.
     """
     path = Path(directory, THRESHOLDS)
-    if not path.is_file():
+    if not path.exists():
         return dict.fromkeys(taxonomy.labels, DEFAULT)
     try:
         thresholds = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(thresholds, dict):
             raise ValueError("no object")
         values = as_array(thresholds, taxonomy)
-    except (OSError, ValueError) as error:
-        problem = getattr(error, "problem", f"is damaged ({error})")
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        problem = getattr(error, "problem", f"is damaged ({reason})")
         raise InputError(path, problem, "a threshold for each of the model's labels") from None
     return dict(zip(taxonomy.labels, map(float, values), strict=True))
 

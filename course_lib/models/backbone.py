@@ -84,6 +84,8 @@ def load_backbone(
 
     Random weights come from paddle's generator: call `seed_everything` before, for the same twice.
     """
+    if name_or_path == "":  # often a shell variable that is not set
+        raise InputError("name_or_path", "is empty", "a directory, a hub's name, or None")
     name = str(name_or_path or os.environ.get("COURSE_BACKBONE") or _default_name())
     if label_list is not None:
         if num_classes not in (None, len(label_list)):
