@@ -20,7 +20,7 @@ def pair():
     """A tiny model that has learned the two characters that give the label away."""
     model, tokenizer = runs.model_and_tokenizer()
     train_loader, _ = runs.loaders(tokenizer, 200)
-    fit(model, train_loader, epochs=4, learning_rate=1e-2, progress=False)
+    fit(model, train_loader, epochs=6, learning_rate=3e-3, progress=False)
     return model, tokenizer
 
 
@@ -111,7 +111,7 @@ def test_a_parameter_gets_other_numbers_in_place(fresh, batch):
     assert (fresh(*batch).argmax(-1).numpy() == 0).all()
     fresh(*batch)[:, 1].sum().backward()
     optimizer.step()
-    assert bias.numpy()[1] > -3 or bias.numpy()[0] != 3, "the optimizer still knows it"
+    assert bias.numpy()[0] == 3 and bias.numpy()[1] < -3, "the optimizer still knows it"
     before = model_arrays(fresh)
     for name, value, words in (
         ("bias", [1, 2], "no parameter"),
@@ -169,8 +169,8 @@ def test_the_graph_is_written_and_the_model_stays_as_it_is(tmp_path):
 
 # ---- reasons
 
-TEXT = "今天房间好赞书本的了是我看"  # the third and fourth from the end of the room give it away
-HINTS = {"好", "赞"}
+TEXT = "今天房间书本的了是我看好赞"  # the last two give the label away
+HINTS = [11, 12]
 
 
 @pytest.mark.parametrize("method", [recipes.lime, recipes.integrated_gradients])
@@ -180,8 +180,8 @@ def test_the_telling_tokens_are_found(pair, method):
     answer = method(model, tokenizer, TEXT)
     assert model.training and not model.get_input_embeddings()._forward_post_hooks
     assert answer.label == 1 and "".join(answer.tokens) == TEXT and answer.probability > 0.9
-    best = {answer.tokens[place] for place in np.argsort(-answer.scores)[:2]}
-    assert best == HINTS
+    assert int(answer.scores.argmax()) in HINTS
+    assert answer.scores[HINTS].sum() > 0.5 * np.abs(answer.scores).sum()
     again = method(model, tokenizer, TEXT)
     assert np.array_equal(again.scores, answer.scores)
     other = method(model, tokenizer, TEXT, label=0)
@@ -193,8 +193,8 @@ def test_integrated_gradients_are_complete(pair):
     coarse, fine = (
         recipes.integrated_gradients(model, tokenizer, TEXT, steps=steps) for steps in (1, 32)
     )
-    assert fine.error < 0.02 and fine.error < coarse.error
-    assert fine.scores.sum() == pytest.approx(fine.score - fine.base, rel=0.02)
+    assert fine.error < 0.03 and fine.error < coarse.error
+    assert fine.scores.sum() == pytest.approx(fine.score - fine.base, rel=0.03)
 
 
 def test_lime_gets_steadier_with_samples(pair):
