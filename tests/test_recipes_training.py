@@ -182,6 +182,24 @@ def test_the_search_of_the_largest_batch_refuses_what_makes_no_sense():
             recipes.largest_batch(*given)
 
 
+@pytest.mark.parametrize("end, words", [
+    ("os.kill(os.getpid(), 9)", None),
+    ("raise MemoryError", None),
+    ("raise RuntimeError('ResourceExhaustedError: Fail to alloc memory')", None),
+    ("raise TypeError('no sum of a tuple')", "cannot be trained .*no sum of a tuple"),
+    ("time.sleep(60)", "timeout: of 2 s has passed"),
+])  # fmt: skip
+def test_how_a_child_ends_is_told_apart(monkeypatch, end, words):
+    code = "import os, sys, time; sys.stdin.readline(); print('{\"resident\": 1}', flush=True)"
+    monkeypatch.setattr(recipes._Child, "CODE", f"{code}; sys.stdin.readline(); {end}")
+    if words is None:
+        found = recipes.largest_batch(build(), 8, 2**30)
+        assert found == recipes.BatchSearch(0, [(1, None)])
+    else:
+        with pytest.raises(InputError, match=words):
+            recipes.largest_batch(build(), 8, 2**30, timeout=2)
+
+
 @pytest.mark.parametrize("known, bounds, size", [
     ([(1, 100)], (1, 50), 2),  # nothing to draw a line through
     ([(1, 100), (2, 110)], (2, 50), 8),  # the line says 11, but not more than four times as much

@@ -348,11 +348,12 @@ def largest_batch(
         length: tokens an example.
         budget: bytes of the whole process, which holds Paddle (some 500 MB) as well.
         most: no larger batch is tried.
-        timeout: seconds for one size.
+        timeout: seconds for one size, and for the start.
 
     Raises:
         InputError: another model, a length that it has no positions for, a budget that Paddle and
-            the model alone exceed, a system without /proc, or a child that cannot build the model.
+            the model alone exceed, a system without /proc, or a child that cannot build or train
+            the model, or not in time.
     """
     kind = type(model)
     if not isinstance(model, PretrainedModel) or not hasattr(model.config, "num_labels"):
@@ -398,6 +399,8 @@ def _next_size(tried: list[tuple[int, int | None]], low: int, high: int, budget:
 class _Child:
     """A process that trains on batches of the sizes it is told; begun anew when one ends it."""
 
+    CODE = "from course_lib.recipes.training import _train; _train()"
+
     def __init__(self, job: dict, timeout: float) -> None:
         self.job, self.timeout, self.process = job, timeout, None
 
@@ -405,17 +408,22 @@ class _Child:
         """Peak bytes of the process while it trained on `size` examples; None: it ended."""
         if self.process is None:
             self.begin()
-        self.process.stdin.write(f"{size}\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it ended before it was asked
+            self.process.stdin.write(f"{size}\n")
+            self.process.stdin.flush()
         answer = self.answer()
-        if answer is None:
-            self.end()
-        return None if answer is None else answer["peak"]
+        if answer is not None:
+            return answer["peak"]
+        status, reason = self.process.wait(), self.reason()
+        self.end()
+        if status == 1 and not any(word in reason.lower() for word in ("memory", "alloc")):
+            raise InputError("model", f"cannot be trained in a child: {reason}", "a classifier")
+        return None
 
     def begin(self) -> None:
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed by end()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from course_lib.recipes.training import _train; _train()"],
+            [sys.executable, "-c", self.CODE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.said,
@@ -427,8 +435,8 @@ class _Child:
         self.process.stdin.flush()
         ready = self.answer()
         if ready is None:
-            self.said.seek(0)
-            reason = " ".join(self.said.read().split())[-300:]
+            self.process.wait()
+            reason = self.reason()
             self.end()
             raise InputError("model", f"cannot be built in a child: {reason}", "a class to import")
         if ready["resident"] >= self.job["budget"]:
@@ -438,16 +446,30 @@ class _Child:
             raise InputError("budget", problem, needed)
 
     def answer(self) -> dict | None:
-        """The child's next line of JSON; None when it ends, or takes too long and is ended."""
-        clock = threading.Timer(self.timeout, self.process.kill)
+        """The child's next line of JSON; None when it ends."""
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            self.process.kill()
+
+        clock = threading.Timer(self.timeout, stop)
         clock.start()
         try:
             for line in self.process.stdout:  # Paddle may say something, too
                 if line.startswith("{"):
                     return json.loads(line)
-            return None
         finally:
             clock.cancel()
+        if late.is_set():
+            self.end()
+            raise InputError("timeout", f"of {self.timeout:g} s has passed", "a longer one")
+        return None
+
+    def reason(self) -> str:
+        """The end of what the child has said of its end."""
+        self.said.seek(0)
+        return " ".join(self.said.read().split())[-300:]
 
     def end(self) -> None:
         if self.process is not None:
@@ -487,7 +509,7 @@ def _train() -> None:
     def watch() -> None:
         while _status("VmRSS") <= budget:
             time.sleep(0.002)
-        os._exit(1)
+        os._exit(os.EX_UNAVAILABLE)
 
     threading.Thread(target=watch, daemon=True).start()
     for line in sys.stdin:
