@@ -1118,6 +1118,7 @@ def latency_curves(
         for note, (x, y) in zip(notes, points, strict=False):
             _direct_label(axes, x, y, str(note), MUTED, xytext=(0, -11), ha="center", fontsize=8)
         axes.set(xlabel="texts a second", ylabel=ylabel, yscale="log")
+        axes.margins(y=0.12)  # room for a note below the lowest point
         axes.set_xlim(0, 1.06 * max(x for points in lines.values() for x, _ in points))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(
