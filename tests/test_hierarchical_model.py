@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import course_lib  # noqa: F401
 from course_lib.compression import DistillTrainer, importance, load_pruned, prune, reorder
@@ -30,20 +32,68 @@ import hierarchical_task as task
 import numpy as np
 import paddle
 import pytest
+import threadpoolctl
 import training_runs as runs
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.trainer import TrainingArguments
 from scipy.special import expit, log_expit
 
-FLAGS = ["--epochs", "12", "--batch_size", "8", "--learning_rate", "5e-3", "--device", "cpu"]
+FLAGS = ["--epochs", "6", "--batch_size", "8", "--learning_rate", "1e-2", "--device", "cpu"]
+FLAGS += ["--warmup", "--warmup_steps", "20"]
+ROOT = Path(__file__).parents[1]
+CALM = ["--epochs", 3, "--learning_rate", "5e-3", "--device", "cpu", "--logging_steps", 1]
+TWICE = {"epochs": 3, "batch_size": 16, "learning_rate": 5e-3, "warmup_steps": 2, "seed": 7}
+KILLED = """
+import json, sys
+from course_lib.hierarchical import read_dataset, train
+from tiny_trainer import Killer
+import hierarchical_task as task
+path, options = sys.argv[1], json.loads(sys.argv[2])
+data = [read_dataset(f"{path}/data/{name}.txt", task.TAXONOMY) for name in ("train", "dev")]
+train(*data, task.TAXONOMY, f"{path}/killed", f"{path}/tiny", callbacks=[Killer(20)], **options)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Two threads would wait for each other most of the time; and the bits depend on the number."""
+    with threadpoolctl.threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory):
-    """data/, an untrained tiny/, and checkpoint/, which the command has trained."""
+def elsewhere():
+    """Processes that `work` has started."""
+    processes = {}
+    yield processes
+    for process in processes.values():
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory, elsewhere, one_thread):
+    """data/, an untrained tiny/, and checkpoint/, which the command has trained.
+
+    Other processes, which take long to import Paddle, begin now too: see `elsewhere`.
+    """
     path = tmp_path_factory.mktemp("hierarchical")
-    task.directory(path / "data", 160, 60)
+    task.directory(path / "data", 240, 60)
     task.tiny_model(path / "tiny")
+    task.tiny_model(path / "calm" / "tiny", hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+    task.directory(path / "calm" / "data", 48, 21)  # odd: one process has a row more
+    killed = [sys.executable, "-c", KILLED, str(path), json.dumps({**TWICE, "device": "cpu"})]
+    launch = [sys.executable, "-m", "paddle.distributed.launch", "--nproc_per_node", "2"]
+    launch += ["--backend", "gloo", "--log_dir", str(path / "logs"), script.__file__]
+    flags = ["--save_dir", path / "calm" / "two", "--batch_size", 4, *CALM]
+    launch += words(path / "calm", "train", *flags)
+    folders = os.pathsep.join((str(ROOT), str(ROOT / "tests")))
+    environment = os.environ | {"PYTHONPATH": folders, "OMP_NUM_THREADS": "1"}
+    for name, command in (("killed", killed), ("launched", launch)):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = subprocess.Popen(command, cwd=path, env=environment, **pipes)
+        elsewhere[name] = process
     assert cli.main(words(path, "train", "--save_dir", path / "checkpoint", *FLAGS)) == 0
     return path
 
@@ -85,7 +135,7 @@ def test_training_leaves_the_best_model_with_its_thresholds(work, trained):
     states = [json.loads(p.read_text()) for p in work.glob("checkpoint/checkpoints/*/*state.json")]
     last = max(states, key=lambda state: state["global_step"])
     epochs = {e["step"]: e["eval_micro_f1"] for e in last["log_history"] if "eval_micro_f1" in e}
-    assert len(epochs) == 12
+    assert len(epochs) == 6
     got = averages(true, probabilities >= 0.5)["micro"]["f1"]
     assert got == pytest.approx(max(epochs.values()), abs=1e-6)
     # each text's own figures, whatever else is in its batch
@@ -105,23 +155,30 @@ def test_predictions_respect_the_hierarchy(work, trained):
     assert all(len({label.count("##") for label in row}) == len(row) for row in single)
 
 
-def test_early_stopping_and_a_resume_that_ends_alike(work, tmp_path, capsys):
-    flags = ["--epochs", 3, "--batch_size", 16, "--learning_rate", "5e-3", "--device", "cpu"]
-    flags += ["--warmup", "--warmup_steps", 5, "--weight_decay", 0.01, "--seed", 7]
+def test_killed_moved_and_resumed_it_ends_with_the_same_bits(work, elsewhere, tmp_path, capsys):
+    flags = [f"--{name}={value}" for name, value in TWICE.items()] + ["--device=cpu", "--warmup"]
     status, whole, err = run(words(work, "train", "--save_dir", tmp_path / "a", *flags), capsys)
-    assert status == 0 and "step 10/30: loss" in err
-    before = runs.weights_digest(Classifier.load(tmp_path / "a").model)
-    shutil.rmtree(tmp_path / "a" / "checkpoints" / "checkpoint-30")
-    (tmp_path / "a" / "model.safetensors").unlink()
-    resume = ["--save_dir", tmp_path / "a", "--init_from_ckpt", "newest"]
+    assert status == 0 and "step 10/45: loss" in err
+    said = elsewhere["killed"].communicate(timeout=200)[1]
+    assert elsewhere["killed"].returncode == -signal.SIGKILL, said
+    assert not (work / "killed" / "model.safetensors").exists()
+    (work / "killed").rename(tmp_path / "moved")
+    assert [path.name for path in (tmp_path / "moved/checkpoints").iterdir()] == ["checkpoint-15"]
+    resume = ["--save_dir", tmp_path / "moved", "--init_from_ckpt", "newest"]
     assert run(words(work, "train", *resume, *flags), capsys)[:2] == (0, whole)
-    assert runs.weights_digest(Classifier.load(tmp_path / "a").model) == before
+    digests = [
+        runs.weights_digest(Classifier.load(tmp_path / name).model) for name in ("a", "moved")
+    ]
+    assert digests[0] == digests[1]
+
+
+def test_early_stopping(work, tmp_path, capsys):
     # nothing is learnt without a learning rate, and patience ends after one more epoch
     flags = ["--epochs", 9, "--learning_rate", "1e-12", "--early_stop", "--early_stop_nums", 1]
     status, out, _ = run(words(work, "train", "--save_dir", tmp_path / "c", *flags), capsys)
-    assert status == 0 and json.loads(out)["best_step"] == 5  # 160 texts in batches of 32
+    assert status == 0 and json.loads(out)["best_step"] == 8  # 240 texts in batches of 32
     steps = {p.name for p in (tmp_path / "c" / "checkpoints").glob("checkpoint-*")}
-    assert steps == {"checkpoint-5", "checkpoint-10"}
+    assert steps == {"checkpoint-8", "checkpoint-16"}
 
 
 def test_a_training_may_begin_with_weights_of_another(work, tmp_path, capsys):
@@ -144,31 +201,26 @@ def test_a_training_may_begin_with_weights_of_another(work, tmp_path, capsys):
         assert status == 2 and said in err and not (tmp_path / "c").exists()
 
 
-def test_two_processes_train_as_one_does(tmp_path, capsys):
+def test_two_processes_train_as_one_does(work, elsewhere, capsys):
     """paddle.distributed.launch with gloo; without dropout the figures are the same."""
-    task.tiny_model(tmp_path / "tiny", hidden_dropout_prob=0, attention_probs_dropout_prob=0)
-    task.directory(tmp_path / "data", 48, 21)  # an odd number: one process has a row more
-    flags = ["--epochs", 4, "--learning_rate", "5e-3", "--device", "cpu", "--logging_steps", 1]
-    more = ["--save_dir", tmp_path / "one", "--batch_size", 8, *flags]
-    status, one, _ = run(words(tmp_path, "train", *more), capsys)
+    path = work / "calm"
+    more = ["--save_dir", path / "one", "--batch_size", 8, *CALM]
+    status, one, _ = run(words(path, "train", *more), capsys)
     assert status == 0
-    command = [sys.executable, "-m", "paddle.distributed.launch", "--nproc_per_node", "2"]
-    command += ["--backend", "gloo", "--log_dir", str(tmp_path / "logs"), script.__file__]
-    command += words(tmp_path, "train", "--save_dir", tmp_path / "two", "--batch_size", 4, *flags)
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
-    assert done.returncode == 0, done.stderr[-2000:]
-    two = next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    out, err = elsewhere["launched"].communicate(timeout=200)
+    assert elsewhere["launched"].returncode == 0, err[-2000:]
+    two = next(line for line in out.splitlines() if line.startswith("{"))
     assert json.loads(one) == json.loads(two)
     figures = {}
     for name in ("one", "two"):
-        (state,) = (tmp_path / name).glob("checkpoints/checkpoint-24/trainer_state.json")
+        (state,) = (path / name).glob("checkpoints/checkpoint-18/trainer_state.json")
         logs = json.loads(state.read_text())["log_history"]
         for figure in ("loss", "eval_micro_f1"):
             figures[name, figure] = [entry[figure] for entry in logs if figure in entry]
-        model = Classifier.load(tmp_path / name)
+        model = Classifier.load(path / name)
         texts = [row["text"] for row in task.examples(9, 5)]
         figures[name, "probabilities"] = model.probabilities(texts)
-    assert len(figures["one", "loss"]) == 24 and len(figures["one", "eval_micro_f1"]) == 4
+    assert len(figures["one", "loss"]) == 18 and len(figures["one", "eval_micro_f1"]) == 3
     assert max(figures["one", "eval_micro_f1"]) > 0
     for figure in ("loss", "eval_micro_f1", "probabilities"):
         assert np.allclose(figures["one", figure], figures["two", figure], atol=1e-4), figure
@@ -183,7 +235,7 @@ def test_evaluate_writes_the_report_and_the_bad_cases(work, trained, tmp_path, c
     flags = ["--params_path", tmp_path / "worse", "--bad_case_path", tmp_path / "bad.txt"]
     flags += ["--report_path", tmp_path / "report.json"]
     status, out, err = run(words(work, "evaluate", *flags), capsys)
-    assert status == 0 and out.startswith("Train dataset size: 160\nDev dataset size: 60\n")
+    assert status == 0 and out.startswith("Train dataset size: 240\nDev dataset size: 60\n")
     assert "Class name: 店##好##位置\nEvaluation examples in train dataset: " in out
     figures = json.loads((tmp_path / "report.json").read_text("utf-8"))
     texts, true = dev(work)
@@ -210,7 +262,8 @@ def test_an_export_predicts_what_its_model_does(work, trained, tmp_path, capsys)
     assert np.allclose(predictor.predict(texts), trained.probabilities(texts), atol=1e-5)
     flags = ["--params_path", work / "checkpoint"]
     status, dynamic, _ = run(words(work, "predict", *flags), capsys)
-    flags = ["--params_path", tmp_path / "export", "--output_path", tmp_path / "out.jsonl"]
+    printed = json.loads(out)["path"]
+    flags = ["--params_path", printed, "--output_path", tmp_path / "out.jsonl"]
     assert status == run(words(work, "predict", *flags), capsys)[0] == 0
     rows = [json.loads(line) for line in dynamic.splitlines()]
     static = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
@@ -228,7 +281,7 @@ def test_an_export_predicts_what_its_model_does(work, trained, tmp_path, capsys)
 def test_prune_leaves_models_that_load_and_export(work, trained, tmp_path, capsys):
     flags = ["--params_dir", work / "checkpoint", "--output_dir", tmp_path / "small"]
     flags += ["--width_mult", "3/4,1/2", "--num_train_epochs", 2, "--learning_rate", "3e-3"]
-    flags += ["--per_device_train_batch_size", 8, "--device", "cpu", "--report_to", "none"]
+    flags += ["--per_device_train_batch_size", 16, "--device", "cpu", "--report_to", "none"]
     before = runs.weights_digest(trained.model)
     status, out, err = run(words(work, "prune", *flags), capsys)
     assert status == 0 and "loss" in err
@@ -324,7 +377,10 @@ def test_wrong_input_ends_in_one_line(work, tmp_path, capsys):
         (["evaluate", "--dataset_dir", broken, *model], "dev.txt, line 61"),
         (["train", *ok, "--save_dir", checkpoint], "is not empty"),
         (["train", *ok, "--save_dir", new, "--warmup_steps", 5], "without --warmup"),
+        (["train", *ok, "--save_dir", new, "--early_stop_nums", 5], "without --early_stop"),
         (["train", *ok, "--save_dir", new, "--model_name", tmp_path / "x"], "does not exist"),
+        (["train", *ok, "--save_dir", new, "--model_name", ""], "name_or_path: is empty"),
+        (["train", *ok, "--save_dir", new, "--init_from_ckpt", checkpoint], "and no checkpoint"),
         (["train", *ok, "--save_dir", new, "--max_seq_length", 5000], "max_seq_length"),
         (["train", *ok, "--save_dir", new, "--init_from_ckpt", "newest"], "no checkpoint"),
         (["train", "--dataset_dir", tmp_path / "x"], "is no directory"),
@@ -341,14 +397,16 @@ def test_wrong_input_ends_in_one_line(work, tmp_path, capsys):
          "above 0 and at most 1"),
         (["prune", *ok, "--params_dir", checkpoint, "--output_dir", new, "--width_mult", "1/8"],
          "leaves none"),
+        (["prune", *ok, "--params_dir", checkpoint, "--output_dir", new, "--seed", -1], "seed"),
         (["check", tmp_path / "x"], "is no directory"),
     ):  # fmt: skip
         status, out, err = run(arguments, capsys)
         last = err.splitlines()[-1]
         assert status == 2 and out == "" and last.startswith("error: ") and said in last, arguments
         assert not any(path.is_file() for path in new.rglob("*")), arguments
-    for arguments in (["train"], ["prune", "--output_dir", str(new)], ["none"], []):
-        with pytest.raises(SystemExit):
+    unknown = ["prune", "--output_dir", str(new), *map(str, ok), "--unknown", "1"]
+    for arguments in (["train"], ["prune", "--output_dir", str(new)], unknown, ["none"], []):
+        with pytest.raises(SystemExit, match="2"):
             cli.main(arguments)
 
 
