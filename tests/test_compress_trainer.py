@@ -229,6 +229,7 @@ def test_training_arguments_are_obeyed(tmp_path):
         ({"recompute": True}, "recompute: is on"),
         ({"prune_embeddings": True}, "prune_embeddings: is on"),
         ({"input_dtype": "int32"}, "input_dtype: is 'int32'"),
+        ({"strategy": "ptq+ptq"}, r"strategy: is 'ptq\+ptq'"),
         ({"input_infer_model_path": "a/b"}, "a static model cannot be trained"),
         ({"input_infer_model_path": "a/b", "strategy": "ptq"}, "there is no a/b.pdmodel"),
     ],

@@ -291,6 +291,25 @@ def test_refusals():
         importance(model, [inputs])
     with pytest.raises(InputError, match="is nan on a batch"):
         importance(model, [batch()], lambda logits, labels: logits.mean() * float("nan"))
+    with pytest.raises(InputError, match="batches: hold a Tensor; expected dicts, or"):
+        importance(model, [paddle.ones([2, 3], "int64")])
+    sizes = np.ones([2, 4]), np.ones([2, 32])
+    for wrong, message in (
+        (None, "heads: are NoneType"),
+        (3, "heads: are int"),
+        ("ab", "heads: are str"),
+        ([1.0, 1.0], r"heads: have shapes \[\[\], \[\]\]"),
+        (np.ones([2, 3]), "heads: have shapes .*of sizes .4, 4"),
+        (np.ones([3, 4]), "heads: have shapes"),
+    ):
+        with pytest.raises(InputError, match=message), masks(model, wrong, sizes[1]):
+            pass
+    for wrong in (None, 3, "ab", [0, 1], {0: [1]}, [None, [0]], ["0", "1"]):
+        with pytest.raises(InputError, match="neurons: is no list of lists"):
+            cut(model, [[0], [1]], wrong)
+    for wrong in (0.5, "0", True, None):
+        with pytest.raises(InputError, match=r"neurons: is .*a whole number"):
+            cut(model, [[0], [1]], [[0], [wrong]])
     with pytest.raises(InputError, match="keeps none in layer 1"):
         cut(model, [[0], []], [[0], [0]])
     with pytest.raises(InputError, match="repeats"):

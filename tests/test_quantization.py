@@ -363,6 +363,14 @@ def test_what_cannot_be_trained_or_exported_is_refused(tmp_path):
         parameter.stop_gradient = True
     with pytest.raises(InputError, match="no parameter that learns: all are frozen"):
         quantize_aware(frozen)
+    for none in (None, "model", make_model):
+        with pytest.raises(InputError, match=r"model: is a .*a fine-tuned model"):
+            quantize_aware(none)
+        with pytest.raises(InputError, match=r"model: is a .*a model of quantize_aware"):
+            export_quantized(none, tmp_path, make_features())
+    for source in (None, "", 3):
+        with pytest.raises(InputError, match="path: is"):
+            quantize_static(source, tmp_path / "x", make_features())
     with pytest.raises(InputError, match="has no rounding in it"):
         export_quantized(model, tmp_path, make_features())
     with pytest.raises(InputError, match="been trained"):

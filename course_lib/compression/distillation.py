@@ -8,6 +8,8 @@ parts are put in falling importance (`pruning.reorder`).
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 
@@ -170,7 +172,8 @@ class DistillTrainer(CourseTrainer):
         temperature: of the logits.
 
     Raises:
-        InputError: a width that leaves nothing; hidden states that do not fit each other.
+        InputError: no width, or one that leaves nothing; a number out of its range; hidden states
+            that do not fit each other.
     """
 
     def __init__(
@@ -183,6 +186,15 @@ class DistillTrainer(CourseTrainer):
         **kwargs,
     ) -> None:
         super().__init__(*args, **kwargs)
+        if isinstance(widths, (str, numbers.Real)) or not len(widths):
+            raise InputError("widths", f"are {widths!r}", "a list such as [1.0, 0.5]")
+        for name, value, least in (
+            ("hidden_weight", hidden_weight, "of at least 0"),
+            ("temperature", temperature, "above 0"),
+        ):
+            real = isinstance(value, numbers.Real) and 0 <= value < math.inf
+            if not real or isinstance(value, bool) or (least == "above 0" and value == 0):
+                raise InputError(name, f"is {value!r}", f"a number {least}")
         self.teacher, self.widths = teacher, [parse_width(width) for width in widths]
         self.hidden_weight, self.temperature = hidden_weight, temperature
         for layer in zip(*shape_of(self.model), strict=True):

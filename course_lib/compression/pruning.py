@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from course_lib.models.backbone import CUT, _quiet, _read_config, _weight_file, _weight_shapes
-from course_lib.runtime import InputError
+from course_lib.runtime import InputError, errors
 
 import numpy as np
 import paddle
@@ -73,8 +73,16 @@ def masks(
         neurons: for each layer [neurons], or [batch_size, neurons].
 
     Raises:
-        InputError: as `encoder_layers`.
+        InputError: as `encoder_layers`; masks of another number or size.
     """
+    layers = encoder_layers(model)
+    for name, given, sizes in zip(
+        ("heads", "neurons"), (heads, neurons), shape_of(model), strict=True
+    ):
+        shapes = [list(getattr(one, "shape", ())) for one in given] if _is_table(given) else None
+        if shapes is None or [shape[-1:] for shape in shapes] != [[size] for size in sizes]:
+            found = f"are {type(given).__name__}" if shapes is None else f"have shapes {shapes}"
+            raise InputError(name, found, f"a mask a layer, of sizes {sizes}")
 
     def multiply(mask: paddle.Tensor, width: int):
         mask = mask.reshape([-1, 1, mask.shape[-1], 1])
@@ -87,7 +95,7 @@ def masks(
         return hook
 
     with ExitStack() as stack:
-        for layer, head, neuron in zip(encoder_layers(model), heads, neurons, strict=True):
+        for layer, head, neuron in zip(layers, heads, neurons, strict=True):
             attention = layer.self_attn
             for linear, mask, width in (
                 (attention.out_proj, head, attention.head_dim),
@@ -143,6 +151,10 @@ def importance(
             parameter.stop_gradient = True
         for batch in batches:
             if not isinstance(batch, Mapping):
+                if not isinstance(batch, (list, tuple)) or len(batch) != 3:
+                    problem = f"hold a {type(batch).__name__}"
+                    expected = "dicts, or (input_ids, token_type_ids, labels)"
+                    raise InputError("batches", problem, expected)
                 batch = dict(zip(("input_ids", "token_type_ids", "labels"), batch, strict=True))
             rows = len(batch["input_ids"])
             given = [[paddle.ones([rows, s.shape[1]]) for _ in range(count)] for s in sums]
@@ -297,6 +309,12 @@ def _check_importance(model: paddle.nn.Layer, heads, neurons) -> None:
             raise InputError(name, "holds nan or infinity", "finite numbers, to put in order")
 
 
+def _is_table(value: object) -> bool:
+    """Has it rows that can be counted and read twice?"""
+    readable = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    return readable and not isinstance(value, (str, Mapping))
+
+
 def cut(
     model: paddle.nn.Layer, heads: Sequence[Sequence[int]], neurons: Sequence[Sequence[int]]
 ) -> paddle.nn.Layer:
@@ -316,10 +334,12 @@ def cut(
     """
     counts = shape_of(model)
     for name, chosen, available in zip(("heads", "neurons"), (heads, neurons), counts, strict=True):
+        if not _is_table(chosen) or not all(map(_is_table, chosen)):
+            raise InputError(name, "is no list of lists", "for each layer the numbers to keep")
         if len(chosen) != len(available):
             raise InputError(name, f"names {len(chosen)} layers", f"{len(available)} layers")
         for layer, (numbers, count) in enumerate(zip(chosen, available, strict=True)):
-            numbers = [int(number) for number in numbers]
+            numbers = [errors.whole(name, number) for number in numbers]
             if not numbers or len(set(numbers)) < len(numbers):
                 problem = f"keeps none in layer {layer}" if not numbers else f"repeats in {numbers}"
                 raise InputError(name, problem, "at least one, each once")

@@ -68,6 +68,8 @@ def quantize_aware(
             raise InputError(option, f"is {value!r}", f"one of {', '.join(known)}")
     if not isinstance(moving_rate, numbers.Real) or not 0 < moving_rate < 1:
         raise InputError("moving_rate", f"is {moving_rate!r}", "a number above 0 and below 1")
+    if not isinstance(model, paddle.nn.Layer):
+        raise InputError("model", f"is a {type(model).__name__}", "a fine-tuned model")
     if isinstance(model, PretrainedModel) and isinstance(model, model.base_model_class):
         problem = "has no head, so nothing says what rounding costs"
         raise InputError(type(model).__name__, problem, "a fine-tuned model")
@@ -153,6 +155,8 @@ def export_quantized(
 
 def _without_rounding(model: paddle.nn.Layer) -> tuple[paddle.nn.Layer, dict[str, float], bool]:
     """A plain copy, the limits of inputs by the names of weights, whether scales are by channel."""
+    if not isinstance(model, paddle.nn.Layer):
+        raise InputError("model", f"is a {type(model).__name__}", "a model of quantize_aware")
     plain, limits, per_channel = copy.deepcopy(model), {}, True
     for parent in [plain, *plain.sublayers()]:
         for name, layer in list(parent.named_children()):

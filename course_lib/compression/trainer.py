@@ -384,8 +384,9 @@ class CompressTrainer(CourseTrainer):
         args, static = self.args, getattr(self.args, "input_infer_model_path", None)
         if not isinstance(args, CompressionArguments):
             raise InputError("args", f"are {type(args).__name__}", "CompressionArguments")
-        parts = frozenset(str(args.strategy).split("+"))
-        if parts not in [frozenset(strategy.split("+")) for strategy in STRATEGIES]:
+        words = str(args.strategy).split("+")
+        parts, known = frozenset(words), [frozenset(one.split("+")) for one in STRATEGIES]
+        if len(words) > len(parts) or parts not in known:
             raise InputError("strategy", f"is {args.strategy!r}", f"one of {', '.join(STRATEGIES)}")
         for file in WEIGHT_FILES:  # compress() writes none there, but a vocabulary and a program
             if Path(args.output_dir, file).exists():
