@@ -111,7 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--learning_rate", type=positive, help="the highest (None: what suits the model)")
     add("--epochs", type=whole(1), default=10, help="passes over train.txt")
     add("--early_stop", action="store_true", help="end when dev is no longer improving")
-    add("--early_stop_nums", type=whole(1), default=PATIENCE, help="epochs without a better micro F1")
+    add("--early_stop_nums", type=whole(1), default=PATIENCE, help="epochs with no better micro F1")
     add("--logging_steps", type=whole(1), default=5, help="steps between two lines")
     add("--weight_decay", type=share, default=0.0, help="of AdamW")
     add("--warmup", action="store_true", help="the learning rate rises first, then falls to 0")
