@@ -85,8 +85,8 @@ class PaddleEngine:
         config.set_cpu_math_library_num_threads(self._threads)
         if self._mkldnn:
             config.enable_mkldnn()
-            # 0: what is kept for each shape is 1 MB at most. With a number it is all, the weights in
-            # oneDNN's order included: 60 MB and several runs' time a shape for the course's encoder
+            # 0: 1 MB is kept for each shape. With a number it is all, the weights in oneDNN's order
+            # included: 60 MB and several runs' time a shape for the course's encoder.
             config.set_mkldnn_cache_capacity(0)
         else:  # it is on by itself
             config.disable_mkldnn()
