@@ -203,6 +203,28 @@ def test_missing_and_damaged_files_are_refused(exported, tmp_path):
         Predictor(copy)
 
 
+def test_a_tokenizer_that_is_damaged_or_another_is_refused(exported, tmp_path):
+    assert "vocab.txt" in files_of(exported.parent)
+    for name, content, message in (
+        ("vocab.txt", None, r"has no vocab\.txt; expected the file that was exported"),
+        ("vocab.txt", b"[PAD]\n", r"vocab\.txt: has 6 bytes; expected .* as deploy"),
+        ("tokenizer_config.json", b"{", "its tokenizer cannot be loaded"),
+        ("special_tokens_map.json", b"{", "its tokenizer cannot be loaded"),
+    ):
+        copy = shutil.copytree(exported.parent, tmp_path / f"{name}{bool(content)}.onnx")
+        (copy / name).unlink() if content is None else (copy / name).write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            Predictor(copy).predict(["好"])
+    order = (exported.parent / "vocab.txt").read_text("utf-8").splitlines(keepends=True)
+    order[8], order[9] = order[9], order[8]  # as long as before, and other texts for the model
+    copy = shutil.copytree(exported.parent, tmp_path / "order")
+    (copy / "vocab.txt").write_text("".join(order), "utf-8")
+    with pytest.raises(InputError, match="has another SHA-256"):
+        Predictor(copy).predict(["好"])
+    describe_anew(copy, files={})  # an older export keeps no records
+    assert Predictor(copy).predict(["好"]).shape == (1, 2)
+
+
 def test_an_empty_program_is_refused(exported, tmp_path):
     shutil.copytree(exported.parent, tmp_path / "x")
     (tmp_path / "x" / "model.pdmodel").write_bytes(b"")
@@ -345,11 +367,12 @@ def test_weights_cut_off_or_of_another_model_are_refused(classifier, exported, q
     # a second model beside it, quantised from it: each has its record, also once it is rewritten
     rows = [classifier[1](text) for text in TEXTS]
     quantize_static(copy, copy, rows, algo="abs_max", name="int8")
-    assert len(files_of(copy)) == 4
+    assert len(files_of(copy)) == 5  # and the vocabulary
     quantize_embeddings(copy / "int8", copy / "int8")
     for name in ("model", "int8"):
         Predictor(copy / name).predict(TEXTS)
-    assert set(files_of(quantised.parent)) == {"model.pdmodel", "model.pdiparams"}
+    expected = {"model.pdmodel", "model.pdiparams", "vocab.txt"}
+    assert set(files_of(quantised.parent)) == expected
     # an older export has no record
     description = json.loads((copy / "deploy.json").read_text(encoding="utf-8"))
     del description["files"], description["problem"], description["thresholds"]

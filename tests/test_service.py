@@ -200,6 +200,9 @@ def test_models_that_cannot_be_served_are_refused_before(predictor, tmp_path, ca
         taken.listen()
         with pytest.raises(InputError, match="cannot be used"):
             listen("127.0.0.1", taken.getsockname()[1])
+    for host in ("x" * 300, "a..b"):
+        with pytest.raises(InputError, match="cannot be used"):
+            listen(host, 0)
     with pytest.raises(InputError, match="max_batch: is 0"):
         Limits(max_batch=0)
 

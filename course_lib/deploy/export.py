@@ -4,7 +4,7 @@ The program takes batches of any size and length. Beside it lie the tokenizer, t
 `deploy.json`, so that one directory is all that a server needs.
 
 deploy.json also keeps the size and SHA-256 of each file, because Paddle loads weights that are cut
-off, or another model's, without a word.
+off, or another model's, without a word; and so does a tokenizer with its vocabulary.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from paddle.base.proto import framework_pb2
 from paddlenlp.transformers import PretrainedModel
 
 PROGRAM, WEIGHTS, ONNX, DESCRIPTION = ".pdmodel", ".pdiparams", ".onnx", "deploy.json"
+VOCABULARIES = ("vocab.txt", "added_tokens.json", "tokenizer.json")
+VOCABULARIES += ("sentencepiece.bpe.model", "spiece.model")
 PROBLEMS = ("single_label", "multi_label")
 TASKS = {
     "ForSequenceClassification": "sequence classification",
@@ -229,9 +231,11 @@ def find_files(path: str | os.PathLike, endings: Sequence[str] = (PROGRAM, WEIGH
     Raises:
         InputError: nothing is there, or several models and none is called "model".
     """
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
+        raise InputError("path", f"is {path!r}", "a directory, or the common path of a model")
     path, first = Path(path), endings[0]
     maker = "deploy.onnx.convert" if first == ONNX else "export_model"
-    if path.suffix in (PROGRAM, WEIGHTS, ONNX):
+    if path.suffix in (PROGRAM, WEIGHTS, ONNX) and not path.is_dir():
         path = path.with_suffix("")
     if path.is_dir() and not path.with_name(path.name + first).is_file():
         found = sorted(file.name[: -len(first)] for file in path.glob(f"*{first}"))
@@ -314,7 +318,7 @@ _RULES = {  # key of deploy.json -> does it fit, and what would; older exports l
 
 
 def record(directory: Path, temporary: Path) -> None:
-    """Write size and hash of each new model file into the deploy.json that goes with them.
+    """Write size and hash of each new model file or vocabulary into deploy.json beside them.
 
     The records of other files in `directory` stay; those that a copied deploy.json brings along are
     of files elsewhere, and go.
@@ -329,7 +333,7 @@ def record(directory: Path, temporary: Path) -> None:
     kept = before.get("files", {})
     description["files"] = {name: kept[name] for name in kept if (directory / name).is_file()}
     for file in sorted(temporary.iterdir()):
-        if file.suffix in (PROGRAM, WEIGHTS, ONNX):
+        if file.suffix in (PROGRAM, WEIGHTS, ONNX) or file.name in VOCABULARIES:
             description["files"][file.name] = {
                 "bytes": file.stat().st_size,
                 "sha256": _sha256(file),
@@ -368,8 +372,7 @@ def _sha256(file: Path) -> str:
 
 def copy_companions(prefix: Path, directory: Path) -> None:
     """Copy deploy.json and the tokenizer's files that lie beside a program."""
-    names = [DESCRIPTION, "vocab.txt", "tokenizer_config.json", "special_tokens_map.json"]
-    names += ["added_tokens.json", "tokenizer.json", "sentencepiece.bpe.model", "spiece.model"]
-    for name in names:
+    names = [DESCRIPTION, "tokenizer_config.json", "special_tokens_map.json"]
+    for name in (*names, *VOCABULARIES):
         if (prefix.parent / name).is_file():
             shutil.copyfile(prefix.parent / name, directory / name)

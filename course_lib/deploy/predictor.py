@@ -11,17 +11,18 @@ from course_lib.deploy.export import (
     DESCRIPTION,
     ONNX,
     PROGRAM,
+    VOCABULARIES,
     WEIGHTS,
     check_file,
     describe,
     find_files,
 )
 from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine, read_program
+from course_lib.models.backbone import _load_tokenizer, _quiet
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
 
 import numpy as np
-from paddlenlp.transformers import AutoTokenizer
 from scipy.special import expit, softmax
 
 __all__ = ["Predictor", "read_program"]
@@ -136,13 +137,19 @@ class Predictor:
         """The tokenizer that lies beside the model.
 
         Raises:
-            InputError: there is none.
+            InputError: there is none, or its files are damaged or not those of the export.
         """
         if self._tokenizer is None:
             directory = self.path.parent
             if not (directory / "tokenizer_config.json").is_file():
                 raise InputError(directory, "has no tokenizer", "export_model with a tokenizer")
-            self._tokenizer = AutoTokenizer.from_pretrained(str(directory))
+            for name in VOCABULARIES:
+                if name in self.description.get("files", {}) and not (directory / name).is_file():
+                    raise InputError(directory, f"has no {name}", "the file that was exported")
+                if (directory / name).is_file():
+                    check_file(directory / name, self.description)
+            with _quiet():
+                self._tokenizer = _load_tokenizer(directory)
         return self._tokenizer
 
     def predict(self, texts: Sequence[str], batch_size: int = 32) -> np.ndarray:

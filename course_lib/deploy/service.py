@@ -200,8 +200,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-    except OSError as error:
-        problem = f"cannot be used ({error.strerror or error})"
+    except (OSError, ValueError) as error:  # a ValueError: no name of a host at all
+        problem = f"cannot be used ({getattr(error, 'strerror', None) or error})"
         raise InputError(f"{host}:{port}", problem, "a free address of this machine") from None
     return listener
 
