@@ -24,3 +24,6 @@ def test_splits_and_sizes(load):
     assert [len(dataset) for dataset in load(("dev", "test"), max_examples=2)] == [2, 2]
     with pytest.raises(ValueError, match="validation"):
         load("validation")
+    for none in (None, 3):
+        with pytest.raises(ValueError, match="splits are"):
+            load(none)

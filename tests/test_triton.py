@@ -346,6 +346,9 @@ def test_what_cannot_be_served_is_refused(exported, tmp_path):
         (changed(labels=None), {}, r"names no labels"),
         (changed(labels=["a\nb", "c", "d"]), {}, r"'a\\nb' breaks the line"),
         (exported, {"name": "../up"}, r"name: is '\.\./up'"),
+        (exported, {"name": "x" * 300}, "name: is 'xxx.*at most 100"),
+        (exported, {"name": "-x"}, "name: is '-x'"),
+        (exported, {"max_batch_size": 2**31}, "max_batch_size: is 2147483648"),
         (exported, {"backend": "tensorrt"}, "backend: is 'tensorrt'"),
         (exported, {"max_batch_size": 0}, "max_batch_size: is 0"),
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -21,6 +21,8 @@ def wanted(
     Raises:
         ValueError: an unknown split, or a `max_examples` that is no number of examples.
     """
+    if not isinstance(splits, (str, Iterable)):
+        raise ValueError(f"splits are {splits!r}; expected names of {', '.join(known)}")
     names = [splits] if isinstance(splits, str) else list(splits)
     for name in names:
         if name not in known:

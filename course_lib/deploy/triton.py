@@ -62,9 +62,10 @@ def write_repository(
             has other characters than letters, digits, "_" and "-"; the directory holds something.
     """
     prefix, description = read_classifier(source)
-    max_batch_size = whole("max_batch_size", max_batch_size, 1)
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-        raise InputError("name", f"is {name!r}", "letters, digits, _ and - only")
+    max_batch_size = whole("max_batch_size", max_batch_size, 1, 2**31 - 1)
+    # the parts' names are longer, and a file's name may have 255 characters
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{,99}", name):
+        raise InputError("name", f"is {name!r}", "at most 100 of letters, digits, _ and -")
     onnx_file = prefix.with_name(prefix.name + ONNX)
     backend = backend or ("onnxruntime" if onnx_file.is_file() else "paddle")
     if backend not in BACKENDS:
