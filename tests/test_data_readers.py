@@ -214,6 +214,8 @@ def test_what_is_no_file(tmp_path):
         read_examples(folder)
     with pytest.raises(InputError, match="does not exist"):
         read_texts(tmp_path / "missing.txt")
+    with pytest.raises(InputError, match="is no file's name"):
+        read_texts("a\0b")
     with pytest.raises(InputError, match=r"cannot be read|does not exist"):
         read_examples(tmp_path / ("long" * 200 + ".tsv"))
 

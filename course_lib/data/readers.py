@@ -149,6 +149,8 @@ def read_bytes(path: str | os.PathLike) -> bytes:
         InputError: it does not exist, is a directory, is empty or may not be read.
     """
     path = Path(path)
+    if "\0" in str(path):
+        raise InputError(repr(str(path)), "is no file's name", "a path without NUL")
     try:
         if path.is_dir():
             raise InputError(path, "is a directory", "a file")
@@ -157,8 +159,6 @@ def read_bytes(path: str | os.PathLike) -> bytes:
         raise InputError(path, "does not exist", "an existing file") from None
     except OSError as error:
         raise InputError(path, f"cannot be read ({error.strerror})", "a readable file") from None
-    except ValueError:
-        raise InputError(repr(str(path)), "is no file's name", "a path without NUL") from None
     if not content:
         raise InputError(path, "is empty", "at least one example")
     return content
