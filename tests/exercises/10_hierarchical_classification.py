@@ -87,7 +87,7 @@ WRONG = {
         # the top alone is asked for
         (
             'return {label for label in labels if label.split("##")[0] in labels}',
-            "It gave",
+            "not what is between",
         ),
     ],
 }
