@@ -215,7 +215,7 @@ def test_what_is_no_file(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_texts(tmp_path / "missing.txt")
     with pytest.raises(InputError, match="is no file's name"):
-        read_texts("a\0b")
+        read_texts("a\0b.txt")
     with pytest.raises(InputError, match=r"cannot be read|does not exist"):
         read_examples(tmp_path / ("long" * 200 + ".tsv"))
 
