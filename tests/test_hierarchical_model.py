@@ -25,6 +25,7 @@ from course_lib.hierarchical import (
     train,
 )
 from course_lib.hierarchical import __main__ as script
+from course_lib.hierarchical.model import HEAD_RATE
 from course_lib.hierarchical.reports import averages
 from course_lib.runtime import InputError, seed_everything
 
@@ -38,7 +39,7 @@ from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.trainer import TrainingArguments
 from scipy.special import expit, log_expit
 
-FLAGS = ["--epochs", "6", "--batch_size", "8", "--learning_rate", "1e-2", "--device", "cpu"]
+FLAGS = ["--epochs", "6", "--batch_size", "8", "--learning_rate", "5e-3", "--device", "cpu"]
 FLAGS += ["--warmup", "--warmup_steps", "20"]
 ROOT = Path(__file__).parents[1]
 CALM = ["--epochs", 3, "--learning_rate", "5e-3", "--device", "cpu", "--logging_steps", 1]
@@ -182,7 +183,7 @@ def test_early_stopping(work, tmp_path, capsys):
 
 
 def test_a_training_may_begin_with_weights_of_another(work, tmp_path, capsys):
-    flags = ["--epochs", 1, "--learning_rate", "1e-12", "--device", "cpu"]
+    flags = ["--epochs", 1, "--learning_rate", "5e-3", "--device", "cpu"]
     weights = work / "checkpoint" / "model.safetensors"
     flags += ["--save_dir", tmp_path / "a", "--init_from_ckpt", weights]
     status, out, _ = run(words(work, "train", *flags), capsys)
@@ -451,6 +452,21 @@ def test_a_new_head_begins_with_the_shares_of_the_labels(work, tmp_path):
     trained = Classifier.load(name).model.classifier.bias.numpy()
     assert np.allclose(old.model.classifier.bias.numpy(), trained, atol=1e-5)
     assert not np.allclose(expit(trained), shares, atol=0.05)
+
+
+def test_the_head_learns_faster(work, tmp_path):
+    rows = task.examples(40)  # one step of AdamW, which moves a weight by the learning rate
+    options = {"epochs": 1, "batch_size": 40, "device": "cpu", "model_name": str(work / "tiny")}
+    before, _ = train(rows, rows, task.TAXONOMY, tmp_path / "a", learning_rate=1e-12, **options)
+    after, _ = train(rows, rows, task.TAXONOMY, tmp_path / "b", learning_rate=1e-3, **options)
+    moved = {
+        name: float((value - old).abs().max())
+        for (name, value), old in zip(
+            after.model.named_parameters(), before.model.parameters(), strict=True
+        )
+    }
+    assert moved["classifier.weight"] == pytest.approx(HEAD_RATE * 1e-3, rel=0.01)
+    assert moved["ernie.pooler.dense.weight"] == pytest.approx(1e-3, rel=0.01)
 
 
 # ---- compression of several labels a text

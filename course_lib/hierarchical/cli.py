@@ -108,7 +108,11 @@ def build_parser() -> argparse.ArgumentParser:
     add = command("train", run_train, "fine-tune a model on train.txt", data, splits, complete, run)
     add("--save_dir", default="./checkpoint", help="a new directory for the best model")
     add("--model_name", help="a directory or a hub's name (None: the backbone of the course)")
-    add("--learning_rate", type=positive, help="the highest (None: what suits the model)")
+    add(
+        "--learning_rate",
+        type=positive,
+        help="the highest of the backbone; the head's is 25 times it (None: what suits it)",
+    )
     add("--epochs", type=whole(1), default=10, help="passes over train.txt")
     add("--early_stop", action="store_true", help="end when dev is no longer improving")
     add("--early_stop_nums", type=whole(1), default=PATIENCE, help="epochs with no better micro F1")

@@ -45,6 +45,9 @@ from scipy.special import expit
 
 PROBLEM = "multi_label_classification"
 CHECKPOINTS, LOGS = "checkpoints", "logs"
+# The head begins at random, and most of its labels are rare: at the backbone's own rate a few
+# epochs teach it no more than the upper levels.
+HEAD_RATE = 25
 NEWEST = "newest"
 
 
@@ -257,7 +260,8 @@ def train(
         save_dir: gets the model, and checkpoints/ and logs/ (VisualDL) below.
         model_name: as `load_backbone`'s name.
         max_seq_length: tokens of a text; 128 by default, or as many as the model takes.
-        learning_rate: the highest; by default what suits the model.
+        learning_rate: the highest, of the backbone; by default what suits it. The head's is
+            `HEAD_RATE` times as high.
         early_stop: end after so many epochs without a better micro F1.
         warmup_steps: steps in which the learning rate rises from 0, to fall to 0 again until the
             end. None keeps it as it is, as the guide does without warm-up.
@@ -298,6 +302,9 @@ def train(
         problem_type=PROBLEM,
     )
     model.config.problem_type = PROBLEM  # a hub's own configuration may have left it out
+    for name, parameter in model.named_parameters():
+        if not name.startswith(f"{model.base_model_prefix}."):
+            parameter.optimize_attr["learning_rate"] = HEAD_RATE
     classifier = Classifier(model, tokenizer, max_seq_length=max_seq_length)
     if init_from_ckpt is not None and checkpoint is None:
         _load_weights(model, Path(init_from_ckpt))
