@@ -293,7 +293,7 @@ def train(
     if warmup_steps is not None:
         schedule = {"lr_scheduler_type": "linear", "warmup_steps": warmup_steps}
     if paddle.distributed.get_rank() == 0 and checkpoint is None:  # others see the first's files
-        check_empty(save_dir, f'a new directory, or init_from_ckpt {NEWEST} to go on with a run')
+        check_empty(save_dir, f"a new directory, or init_from_ckpt {NEWEST} to go on with a run")
     seed_everything(seed)  # before the model: its new head is random
     model, tokenizer = load_backbone(
         model_name,
