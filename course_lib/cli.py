@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from course_lib.runtime import InputError, atomic_file, check_writable
+from course_lib.runtime.commands import exit_status, positive, whole
 
 try:
     import fcntl
@@ -41,27 +42,17 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit status: 0 done, 1 broken, 2 wrong input."""
     argv = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(argv[:1] if argv[:1] == ["compress"] else argv)
-    try:
+
+    def run() -> int | None:
         if sys.stdout is None:
             raise InputError("standard output", "is closed", "somewhere to write results to")
         if args.command is None:  # its hundred arguments are PaddleNLP's, which is slow to import
             from course_lib.cli_compress import main as compress
 
-            return compress(argv[1:]) or 0
-        return args.command(args) or 0
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader of our output (head, less) has gone: no error, and nothing is left to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:  # no room on the disk, no home directory
-        print(f"error: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
-        return 2
+            return compress(argv[1:])
+        return args.command(args)
+
+    return exit_status(run)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -160,24 +151,6 @@ def build_parser() -> argparse.ArgumentParser:
     doctor = command("doctor", run_doctor, "check this machine and environment, and name each fix")
     doctor.add_argument("--json", action="store_true", help="for machines")
     return parser
-
-
-def whole(least: int, most: int = 2**31 - 1):
-    def parse(text: str) -> int:
-        value = int(text)
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most}")
-        return value
-
-    parse.__name__ = "whole number"
-    return parse
-
-
-def positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
 
 
 def run_train(args: argparse.Namespace) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from course_lib.hierarchical.files import (
     write_dataset,
 )
 from course_lib.runtime import InputError, atomic_file, check_writable
+from course_lib.runtime.commands import exit_status, positive, whole
 
 PATIENCE = 10  # epochs, in the guide
 
@@ -39,22 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     args = build_parser().parse_args(words[:1] if words[:1] == ["prune"] else words)
-    try:
-        if args.command is run_prune:  # its arguments are PaddleNLP's, which is slow to import
-            return run_prune(words[1:])
-        return args.command(args) or 0
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of our output (head, less) has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:  # no room on the disk
-        print(f"error: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
-        return 2
+    if args.command is run_prune:  # its arguments are PaddleNLP's, which is slow to import
+        return exit_status(lambda: run_prune(words[1:]))
+    return exit_status(lambda: args.command(args))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -161,24 +148,6 @@ def labels_chosen(add) -> None:
         action="store_true",
         help="each label that reaches its threshold, without a look at the hierarchy",
     )
-
-
-def whole(least: int, most: int = 2**31 - 1):
-    def parse(text: str) -> int:
-        value = int(text)
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most}")
-        return value
-
-    parse.__name__ = "whole number"
-    return parse
-
-
-def positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
 
 
 def share(text: str) -> float:
