@@ -403,7 +403,7 @@ def test_the_switches_are_set_and_named(monkeypatch):
     assert first == (np.random.rand(), float(paddle.rand([1])))
 
 
-def test_repeating_says_what_failed():
+def test_repeating_says_what_failed(tmp_path):
     for function, words in (
         ("json", "package.module:name"),
         ("json:nothing", "no attribute 'nothing'"),
@@ -413,8 +413,12 @@ def test_repeating_says_what_failed():
             recipes.repeat_in_processes(function, times=1)
     with pytest.raises(InputError, match="times"):
         recipes.repeat_in_processes("json:loads", times=0)
+    (tmp_path / "slow_module.py").write_text("import time\n\ndef run():\n    time.sleep(600)\n")
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     with pytest.raises(InputError, match="took over"):
-        recipes.repeat_in_processes("time:sleep", times=1, timeout=0.2)
+        recipes.repeat_in_processes(
+            "slow_module:run", times=1, environment={"PYTHONPATH": path}, timeout=0.2
+        )
 
 
 # ---- hanging
