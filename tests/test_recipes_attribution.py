@@ -1,0 +1,113 @@
+"""Reasons for a prediction: the telling tokens are found, and what is wrong is said."""
+
+from __future__ import annotations
+
+from course_lib.recipes import attribution as recipes
+from course_lib.runtime import InputError
+from course_lib.training import fit
+
+import numpy as np
+import paddle
+import pytest
+import training_runs as runs
+
+TEXT = "今天房间书本的了是我看好赞"  # the last two give the label away
+HINTS = [11, 12]
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A tiny model that has learned the two characters that give the label away."""
+    model, tokenizer = runs.model_and_tokenizer()
+    train_loader, _ = runs.loaders(tokenizer, 200)
+    fit(model, train_loader, epochs=6, learning_rate=3e-3, progress=False)
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("method", [recipes.lime, recipes.integrated_gradients])
+def test_the_telling_tokens_are_found(pair, method):
+    model, tokenizer = pair
+    model.train()
+    answer = method(model, tokenizer, TEXT)
+    assert model.training and not model.get_input_embeddings()._forward_post_hooks
+    assert answer.label == 1 and "".join(answer.tokens) == TEXT and answer.probability > 0.9
+    assert int(answer.scores.argmax()) in HINTS
+    assert answer.scores[HINTS].sum() > 0.5 * np.abs(answer.scores).sum()
+    again = method(model, tokenizer, TEXT)
+    assert np.array_equal(again.scores, answer.scores)
+    other = method(model, tokenizer, TEXT, label=0)
+    np.testing.assert_allclose(other.scores, -answer.scores, atol=1e-3)  # two classes
+
+
+def test_integrated_gradients_are_complete(pair):
+    model, tokenizer = pair
+    coarse, fine = (
+        recipes.integrated_gradients(model, tokenizer, TEXT, steps=steps) for steps in (2, 64)
+    )
+    assert fine.error < 0.03 and fine.error < coarse.error
+    assert fine.scores.sum() == pytest.approx(fine.score - fine.base, rel=0.03)
+
+
+def test_points_are_set_where_the_score_changes():
+    edges = recipes._edges(lambda points: np.tanh(200 * (points - 0.3)), 40)
+    assert len(edges) == 41 and edges[0] == 0 and edges[-1] == 1 and (np.diff(edges) > 0).all()
+    assert (np.abs(edges - 0.3) < 0.05).sum() > 15
+    assert np.diff(recipes._edges(lambda points: 0 * points, 16)).max() <= 0.25
+
+
+def test_paddle_grad_is_wrong_without_the_gradients_of_layer_norm():
+    """When this fails, Paddle is mended, and integrated_gradients may use paddle.grad."""
+    norm, slopes = paddle.nn.LayerNorm(8), []
+    norm.weight.set_value(paddle.arange(1, 9, dtype="float32"))
+    numbers = np.random.RandomState(0).randn(4, 8).astype("float32")
+    for way in ("grad", "backward"):
+        values = paddle.to_tensor(numbers, stop_gradient=False)
+        score = (norm(values) ** 2).sum()
+        if way == "grad":
+            slopes.append(paddle.grad(score, [values])[0].numpy())
+        else:
+            score.backward()
+            slopes.append(values.grad.numpy())
+    wrong = np.abs(slopes[0] - slopes[1]).max()
+    assert wrong > 0.05 * np.abs(slopes[1]).max()
+
+
+def test_lime_gets_steadier_with_samples(pair):
+    def spread(samples):
+        runs_ = [recipes.lime(*pair, TEXT, samples=samples, seed=seed).scores for seed in range(3)]
+        return np.std(runs_, axis=0).mean()
+
+    assert spread(400) < spread(20)
+
+
+def test_deletion_curves_fall_faster_than_by_chance(pair):
+    model, tokenizer = pair
+    answer = recipes.lime(model, tokenizer, TEXT)
+    curves = {
+        order: recipes.deletion_curve(model, tokenizer, answer, order)
+        for order in ("for", "random", "against")
+    }
+    for curve in curves.values():
+        assert len(curve) == len(TEXT) + 1
+        assert curve[0] == pytest.approx(answer.probability, abs=1e-5)
+        assert curve[-1] == pytest.approx(1 / (1 + np.exp(-answer.base)), abs=1e-5)
+    means = {order: curve.mean() for order, curve in curves.items()}
+    assert means["for"] < means["random"] < means["against"]
+    with pytest.raises(InputError, match="for, against, random"):
+        recipes.deletion_curve(model, tokenizer, answer, "best")
+
+
+def test_reasons_refuse_what_makes_no_sense(pair):
+    model, tokenizer = pair
+    for options, words in (
+        ({"text": " "}, "is empty"),
+        ({"text": TEXT, "label": 2}, "from 0 to 1"),
+        ({"text": TEXT, "samples": 3}, "samples"),
+        ({"text": TEXT, "width": 0}, "width"),
+    ):
+        with pytest.raises(InputError, match=words):
+            recipes.lime(model, tokenizer, **options)
+    with pytest.raises(InputError, match="steps"):
+        recipes.integrated_gradients(model, tokenizer, TEXT, steps=1)
+    with pytest.raises(InputError, match="a classifier"):
+        recipes.lime(model.ernie, tokenizer, TEXT)
