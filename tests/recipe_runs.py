@@ -1,0 +1,30 @@
+"""A tiny model, a batch and some steps that the tests of the recipes about training share."""
+
+from __future__ import annotations
+
+from course_lib.recipes import accumulated_step
+from course_lib.training.loop import seed_step
+
+import training_runs as task
+
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def build(**config):
+    return task.model_and_tokenizer(**config)[0]
+
+
+def tokenizer():
+    return task.model_and_tokenizer()[1]
+
+
+def batch(rows: int = 8):
+    return next(iter(task.loaders(tokenizer(), rows)[0]))
+
+
+def some_steps(model, batch, optimizer, steps=1, schedule=None, first=0):
+    for step in range(first, first + steps):
+        seed_step(3, step)
+        accumulated_step(model, batch, 1, optimizer)
+        if schedule is not None:
+            schedule.step()
