@@ -62,12 +62,17 @@ lint: $(STAMP) ## ruff: check and format, notebooks included
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# One process a core, with one thread each: the small models of the course gain little from a second
+# thread. More than four would want more than 8 GB of memory.
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
+PYTEST := -m pytest -q -n $(WORKERS) --dist loadfile
+
 # Every step runs, so that one call shows all that is wrong; pytest's own lines come last.
 test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
-	@failed=; \
+	@failed=; export OMP_NUM_THREADS=1; \
 	step() { echo "== $$*"; env "$$@" || failed="$$failed\n  $$*"; }; \
 	nbval() { if ls "$$2"/*.ipynb >/dev/null 2>&1; then \
-		step COURSE_PROFILE=$$1 COURSE_DEVICE=cpu $(BIN)/python -m pytest -q \
+		step COURSE_PROFILE=$$1 COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) \
 			--nbval-lax --nbval-sanitize-with tests/nbval_sanitize.cfg "$$2"; \
 		else echo "== $$2 holds no notebooks yet"; fi; }; \
 	step $(BIN)/ruff check . ; \
@@ -75,7 +80,7 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	step $(BIN)/python tools/notebooks.py generate --check; \
 	nbval cpu solutions; \
 	nbval smoke notebooks; \
-	step $(BIN)/python -m pytest; \
+	step $(BIN)/python $(PYTEST); \
 	if [ -n "$$failed" ]; then printf "failed:$$failed\n" >&2; exit 1; fi
 
 execute: $(STAMP) ## run solutions/ and save their outputs

@@ -14,6 +14,10 @@ import pytest
 OFFLINE = Path(__file__).resolve().parent / "tests" / "offline"
 
 
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(
         HF_HUB_OFFLINE="1",
@@ -25,10 +29,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # Kernels and scripts that a test starts read these two.
     path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{OFFLINE}{os.pathsep}{path}" if path else str(OFFLINE)
-    handle, log = tempfile.mkstemp(prefix="course-network-", suffix=".jsonl")
-    os.close(handle)
-    os.environ["COURSE_NETWORK_LOG"] = log
-    config.network_log = Path(log)
+    if not _is_worker(config):  # pytest-xdist's workers write to the log that they inherit
+        handle, log = tempfile.mkstemp(prefix="course-network-", suffix=".jsonl")
+        os.close(handle)
+        os.environ["COURSE_NETWORK_LOG"] = log
+    config.network_log = Path(os.environ["COURSE_NETWORK_LOG"])
     if "sitecustomize" not in sys.modules or not hasattr(sys.modules["sitecustomize"], "guard"):
         sys.path.insert(0, str(OFFLINE))
         sys.modules.pop("sitecustomize", None)
@@ -51,4 +56,5 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    config.network_log.unlink(missing_ok=True)
+    if not _is_worker(config):
+        config.network_log.unlink(missing_ok=True)
