@@ -1270,3 +1270,74 @@ def attention_map(
         best = np.unravel_index(weights.argmax(), weights.shape)
         alt = f"{title}: {count} tokens. The largest weight, {weights.max():.0%}, is that of "
         return _finish(figure, f"{alt}{tokens[best[0]]!r} looking at {tokens[best[1]]!r}.")
+
+
+def attention_grid(maps: np.ndarray) -> CourseFigure:
+    """Show the attention of all heads at once, small: a row a layer, a column a head.
+
+    Args:
+        maps: of shape [layers, heads, tokens, tokens]; every last row sums to 1. Each picture has a
+            scale of its own, from 0 to its largest weight.
+
+    Raises:
+        ValueError: another shape, or rows that do not sum to 1.
+    """
+    maps = np.asarray(maps, dtype=float)
+    square = maps.ndim == 4 and maps.shape[-1] == maps.shape[-2] > 0
+    if not square or not np.allclose(maps.sum(axis=-1), 1, atol=1e-3):
+        problem = f"maps of shape {maps.shape}"
+        raise ValueError(f"{problem}; expected [layers, heads, tokens, tokens], rows of sum 1")
+    layers, heads, tokens = maps.shape[:3]
+    with _course_style():
+        figure = CourseFigure(figsize=(8.0, 8.0 * layers / max(heads, 4) + 0.7))
+        grid = figure.subplots(layers, heads, squeeze=False)
+        for layer, row in enumerate(grid):
+            for head, axes in enumerate(row):
+                axes.imshow(maps[layer, head], cmap=_HEAT, vmin=0)
+                axes.set(xticks=[], yticks=[])
+                axes.spines[:].set_visible(False)
+                if layer == 0:
+                    axes.set_title(str(head + 1), fontsize=9, loc="center", pad=3)
+            row[0].set_ylabel(f"layer {layer + 1}", fontsize=9)
+        figure.suptitle("Attention of every head: each row of a picture is a token that looks")
+        alt = f"{layers} rows of {heads} small pictures, {tokens} by {tokens} tokens each, one a "
+        return _finish(figure, f"{alt}head; darker where a token (row) looks more at a column.")
+
+
+def layer_scatter(
+    points: Mapping[str, np.ndarray], labels: Sequence[int], label_names: Sequence[str]
+) -> CourseFigure:
+    """Show the same examples as points in a plane, once for each layer, marked by their labels.
+
+    Args:
+        points: [examples, 2] by the name of a layer, such as the first two principal components.
+        labels: an index into `label_names` an example.
+        label_names: at most six.
+
+    Raises:
+        ValueError: no layer, another shape, a number that is not finite, or an unknown label.
+    """
+    labels = np.asarray(labels, dtype=int)
+    clouds = {name: np.asarray(cloud, dtype=float) for name, cloud in points.items()}
+    fits = (c.shape == (labels.size, 2) and np.isfinite(c).all() for c in clouds.values())
+    known = labels.size and labels.min() >= 0 and labels.max() < len(label_names) <= len(COLORS)
+    if not clouds or not all(fits) or not known:
+        raise ValueError("expected finite [examples, 2] for each layer, and a known label each")
+    with _course_style():
+        figure = CourseFigure(figsize=(8.0, 2.3))
+        for axes, (name, cloud) in zip(
+            np.atleast_1d(figure.subplots(1, len(clouds))), clouds.items(), strict=True
+        ):
+            for index, label in enumerate(label_names):
+                style = {"s": 14, "color": COLORS[index], "marker": MARKERS[index], "alpha": 0.6}
+                axes.scatter(*cloud[labels == index].T, **style, linewidths=0, label=label)
+            axes.set(xticks=[], yticks=[])
+            axes.set_title(name, loc="center", fontsize=10)
+            axes.set_box_aspect(1)
+            axes.spines[:].set_visible(True)
+            axes.margins(0.1)
+        handles, names = axes.get_legend_handles_labels()
+        names = [_drawable(name, 20) for name in names]
+        figure.legend(handles, names, loc="outside lower center", ncols=len(names))
+        alt = f"{labels.size} examples as points, marked by label ({', '.join(label_names)}), in "
+        return _finish(figure, f"{alt}{len(clouds)} panels: {', '.join(clouds)}.")

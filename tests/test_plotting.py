@@ -96,6 +96,12 @@ FIGURES = {
     "attention": lambda: plotting.attention_map(
         ["[CLS]", "好", "😀"], [[0.2, 0.7, 0.1], [0.1, 0.8, 0.1], [0.5, 0.3, 0.2]], "layer 2"
     ),
+    "grid": lambda: plotting.attention_grid(np.full((2, 5, 3, 3), 1 / 3)),
+    "scatter": lambda: plotting.layer_scatter(
+        {"layer 1": [[0, 0], [1, 2], [3, 1]], "层 2": [[5, 0], [6, 1], [0, 0]]},
+        [0, 1, 1],
+        ["坏", "好😀"],
+    ),
     "limits": lambda: plotting.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
     "latency": lambda: plotting.latency_curves(
         {"单条": [(20, 15), (60, 300)], "batches": [(22, 10), (90, 40)]}, notes=["1", "8"]
@@ -528,3 +534,31 @@ def test_the_attention_map_has_a_row_a_token():
     for wrong in (np.eye(2), np.ones((3, 3)), np.zeros((3, 3))):
         with pytest.raises(ValueError, match="rows that sum to 1"):
             plotting.attention_map(["a", "b", "c"], wrong)
+
+
+def test_the_grid_has_a_picture_a_head():
+    maps = np.stack([[np.eye(3), np.full((3, 3), 1 / 3)]] * 4)
+    figure = plotting.attention_grid(maps)
+    assert len(figure.axes) == 8 and figure.axes[-2].get_ylabel() == "layer 4"
+    assert (figure.axes[6].images[0].get_array() == np.eye(3)).all()
+    assert "4 rows of 2 small pictures, 3 by 3 tokens" in figure.alt
+    for wrong in (maps[0], np.ones((1, 1, 2, 2)), np.ones((1, 1, 2, 3))):
+        with pytest.raises(ValueError, match="rows of sum 1"):
+            plotting.attention_grid(wrong)
+
+
+def test_each_layer_has_its_points_by_label():
+    figure = FIGURES["scatter"]()
+    first, second = figure.axes
+    assert [len(one.get_offsets()) for one in first.collections] == [1, 2]
+    assert second.collections[1].get_offsets().tolist() == [[6, 1], [0, 0]]
+    assert "3 examples" in figure.alt and "层 2" in figure.alt
+    cloud = [[0, 0], [1, 2]]
+    for wrong in (
+        ({}, [0, 1]),
+        ({"a": cloud}, [0]),
+        ({"a": cloud}, [0, 2]),
+        ({"a": [[0, np.inf], [1, 2]]}, [0, 1]),
+    ):
+        with pytest.raises(ValueError, match="a known label each"):
+            plotting.layer_scatter(*wrong, ["no", "yes"])

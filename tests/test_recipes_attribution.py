@@ -95,6 +95,10 @@ def test_deletion_curves_fall_faster_than_by_chance(pair):
     assert means["for"] < means["random"] < means["against"]
     with pytest.raises(InputError, match="for, against, random"):
         recipes.deletion_curve(model, tokenizer, answer, "best")
+    one = recipes.deletion_curve(model, tokenizer, answer, "random", draws=1)
+    assert np.ptp(one) > 0 and not np.allclose(one, curves["random"])
+    with pytest.raises(InputError, match="draws"):
+        recipes.deletion_curve(model, tokenizer, answer, "random", draws=0)
 
 
 def test_reasons_refuse_what_makes_no_sense(pair):

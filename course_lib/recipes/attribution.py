@@ -189,33 +189,35 @@ def deletion_curve(
     tokenizer,
     attribution: Attribution,
     order: str = "for",
+    draws: int = 10,
     seed: int = 42,
     batch_size: int = 64,
 ) -> np.ndarray:
     """The probability of the label while tokens are masked one after another.
 
     A good explanation falls fast in the order "for" and rises, or holds, in the order "against";
-    compare with "random", the mean of ten random orders.
+    compare with "random", the mean of some random orders.
 
     Args:
         order: "for" (what speaks most for the label first), "against" or "random".
+        draws: how many random orders.
 
     Returns:
         Probabilities [tokens + 1], from the whole text to none of it.
 
     Raises:
-        InputError: an unknown order.
+        InputError: an unknown order, no draws.
 
     Source: the area under such a curve: Petsiuk et al., "RISE", BMVC 2018; for text, DeYoung et
     al., "ERASER", ACL 2020 (comprehensiveness).
     """
-    count = len(attribution.tokens)
+    count, draws = len(attribution.tokens), whole("draws", draws, 1)
     ranked = np.argsort(-attribution.scores, kind="stable")
     draw = np.random.RandomState(seed)
     orders = {
         "for": [ranked],
         "against": [ranked[::-1]],
-        "random": [draw.permutation(count) for _ in range(10)],
+        "random": [draw.permutation(count) for _ in range(draws)],
     }
     if order not in orders:
         raise InputError("order", f"is {order!r}", ", ".join(orders))
