@@ -24,7 +24,7 @@ def pair():
     return model, tokenizer
 
 
-@pytest.mark.parametrize("method", [recipes.lime, recipes.integrated_gradients])
+@pytest.mark.parametrize("method", [recipes.occlusion, recipes.lime, recipes.integrated_gradients])
 def test_the_telling_tokens_are_found(pair, method):
     model, tokenizer = pair
     model.train()
@@ -37,6 +37,19 @@ def test_the_telling_tokens_are_found(pair, method):
     assert np.array_equal(again.scores, answer.scores)
     other = method(model, tokenizer, TEXT, label=0)
     np.testing.assert_allclose(other.scores, -answer.scores, atol=1e-3)  # two classes
+
+
+def test_occlusion_is_what_the_score_loses(pair):
+    model, tokenizer = pair
+    answer, place = recipes.occlusion(model, tokenizer, TEXT), HINTS[0]
+    ids = np.array([answer.ids] * 2)
+    ids[1, place + 1] = tokenizer.mask_token_id
+    model.eval()
+    logits = model(paddle.to_tensor(ids)).numpy().astype("float64")
+    odds = logits[:, 1] - logits[:, 0]  # two classes
+    assert answer.scores[place] == pytest.approx(odds[0] - odds[1], abs=1e-4)
+    missed = abs(answer.scores.sum() - (answer.score - answer.base))
+    assert answer.error == pytest.approx(missed / abs(answer.score - answer.base))
 
 
 def test_integrated_gradients_are_complete(pair):

@@ -43,6 +43,7 @@ _HOME: dict[str, str] = {
     "Mention": "term_tree",
     "moved_weights": "freezing",
     "no_grad_around": "freezing",
+    "occlusion": "attribution",
     "parameters_without": "freezing",
     "predict_tags": "tagging",
     "price_of_memory": "memory",

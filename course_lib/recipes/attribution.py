@@ -30,8 +30,8 @@ class Attribution:
         label: the index of the label that is explained.
         score: the log-odds of the text.
         base: the log-odds of the text with every token masked.
-        error: LIME: 1 - R² of the linear model on its samples. Integrated gradients: the difference
-            between the sum of the scores and score - base, as a share of the latter.
+        error: LIME: 1 - R² of the linear model on its samples. Otherwise the difference between the
+            sum of the scores and score - base, as a share of the latter.
         ids: of the whole text, [CLS] and [SEP] included.
     """
 
@@ -47,6 +47,33 @@ class Attribution:
     def probability(self) -> float:
         """The model's probability of the label."""
         return 1 / (1 + math.exp(-self.score))
+
+
+def occlusion(
+    model: PretrainedModel,
+    tokenizer,
+    text: str,
+    label: int | None = None,
+    max_seq_length: int = 128,
+    batch_size: int = 64,
+) -> Attribution:
+    """Explain a prediction by masking one token at a time: what the score loses is the token's.
+
+    As many model runs as tokens. Where either of two tokens is enough both get nothing.
+
+    Args:
+        label: the class to explain; None: the most probable one.
+
+    Raises:
+        InputError: an empty text, a label that is none.
+
+    Source: Li et al., "Understanding Neural Networks through Representation Erasure", 2016.
+    """
+    asked = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
+    count = len(asked.tokens)
+    kept = np.concatenate([np.ones((1, count), dtype=bool), ~np.eye(count, dtype=bool)])
+    values = asked.scores(kept)
+    return asked.answer(values[0] - values[1:])
 
 
 def lime(
@@ -88,7 +115,7 @@ def lime(
     near = np.exp(-((distance / width) ** 2))
     linear = Ridge(alpha=1.0).fit(kept, values, sample_weight=near)
     error = 1 - linear.score(kept, values, sample_weight=near)
-    return asked.answer(linear.coef_, float(error))
+    return asked.answer(linear.coef_, error)
 
 
 def integrated_gradients(
@@ -161,11 +188,7 @@ def integrated_gradients(
         model.clear_gradients()
         if was_training:
             model.train()
-    scores = total[asked.places]
-    answer = asked.answer(scores, 0.0)
-    change = answer.score - answer.base
-    error = abs(float(scores.sum()) - change) / max(abs(change), 1e-6)
-    return Attribution(**{**vars(answer), "error": error})
+    return asked.answer(total[asked.places])
 
 
 def _edges(values: Callable[[np.ndarray], np.ndarray], stretches: int) -> np.ndarray:
@@ -282,15 +305,18 @@ class _Question:
             raise InputError("model", "gives no logits of two or more classes", "a classifier")
         return logits.numpy()
 
-    def answer(self, scores: np.ndarray, error: float) -> Attribution:
+    def answer(self, scores: np.ndarray, error: float | None = None) -> Attribution:
+        """Scores of tokens as an Attribution; `error` None is what their sum misses."""
         whole_text = np.ones((1, len(self.tokens)), dtype=bool)
-        ends = self.scores(np.concatenate([whole_text, ~whole_text]))
+        score, base = self.scores(np.concatenate([whole_text, ~whole_text]))
+        if error is None:
+            error = abs(scores.sum() - (score - base)) / max(abs(score - base), 1e-6)
         return Attribution(
             self.tokens,
             np.asarray(scores, dtype="float64"),
             self.label,
-            float(ends[0]),
-            float(ends[1]),
-            error,
+            float(score),
+            float(base),
+            float(error),
             self.ids.tolist(),
         )
