@@ -20,6 +20,7 @@ from course_lib.runtime import data_dir
 import matplotlib
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 from nbclient import NotebookClient
 from PIL import Image
@@ -55,6 +56,10 @@ WIDTHS = (
     [41, 27, 34],
 )
 TREE = {"书": 0.9, "书##好": 0.3, "店": 0.0, "店##好": 1.0, "店##好##位置很方便的😀": 0.2}
+PRICES = pd.DataFrame(
+    {"activations": [90.0, 45, 6, 3], "milliseconds": [700.0, 650, 980, 900]},
+    index=pd.MultiIndex.from_product([[False, True], [1, 2]]).swaplevel(),
+)
 FIGURES = {
     "histogram": lambda: plotting.length_histogram([3, 5, 8, 200, 900], 128),
     "curves": lambda: plotting.learning_curves(HISTORY, chance=0.5),
@@ -103,6 +108,12 @@ FIGURES = {
         ["坏", "好😀"],
     ),
     "limits": lambda: plotting.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
+    "peaks": lambda: plotting.batch_peaks(
+        [(1, 700 * 2**20), (2, 720 * 2**20), (16, None), (9, 880 * 2**20)],
+        900 * 2**20,
+        {1: 2**28, 16: 2**29},
+    ),
+    "price": lambda: plotting.memory_price(PRICES),
     "latency": lambda: plotting.latency_curves(
         {"单条": [(20, 15), (60, 300)], "batches": [(22, 10), (90, 40)]}, notes=["1", "8"]
     ),
@@ -562,3 +573,23 @@ def test_each_layer_has_its_points_by_label():
     ):
         with pytest.raises(ValueError, match="a known label each"):
             plotting.layer_scatter(*wrong, ["no", "yes"])
+
+
+def test_batch_peaks_tell_what_fitted_from_what_did_not():
+    figure = FIGURES["peaks"]()
+    peaks, failed, counted = figure.axes[0].lines[:3]
+    assert list(peaks.get_xdata()) == [1, 2, 9] and list(peaks.get_ydata()) == [700, 720, 880]
+    assert list(failed.get_xdata()) == [16] and list(counted.get_ydata()) == [256, 512]
+    assert "9: 880. Budget 900 MB. Too large: 16." in figure.alt
+    assert "Too large" not in plotting.batch_peaks([(1, 2**20)], 2**21).alt
+    with pytest.raises(ValueError, match="no size has a peak"):
+        plotting.batch_peaks([(1, None)], 2**20)
+
+
+def test_the_price_of_memory_has_a_bar_an_arm_in_both_panels():
+    figure = FIGURES["price"]()
+    widths = [[bar.get_width() for bar in axes.patches] for axes in figure.axes]
+    assert widths == [[90, 45, 6, 3], [700, 650, 980, 900]]
+    assert "2 pieces, recompute: 3 MB, 900 ms" in figure.alt
+    with pytest.raises(ValueError, match="no rows"):
+        plotting.memory_price(PRICES[:0])
