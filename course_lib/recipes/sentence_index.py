@@ -1,0 +1,316 @@
+"""An index of sentences by their vectors, what it is held to, and how both are measured.
+
+FAQ: what is the difference between semantic indexing and semantic matching? The models are in
+`course_lib.recipes.semantic_search`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from course_lib.recipes.semantic_search import _places, _texts
+from course_lib.runtime import InputError, atomic_directory
+from course_lib.runtime.errors import whole
+from course_lib.training.checkpoint import check_described, describe_files, verify_files
+from course_lib.training.metrics import paired_bootstrap
+
+import faiss
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+KINDS = ("flat", "hnsw", "ivf")
+VECTORS, SENTENCES, DESCRIPTION = "vectors.faiss", "sentences.json", "index.json"
+UNIT = 1e-3  # how far a vector's length may be from 1
+
+
+class SentenceIndex:
+    """Sentences, found by the cosine of their vectors (faiss).
+
+    Args:
+        size: numbers of a vector.
+        kind: "flat" compares with every sentence and misses none. "hnsw" walks along a graph of
+            neighbours (Malkov and Yashunin, 2018), "ivf" looks only into the groups nearest to the
+            query; both miss some and are faster where sentences are many.
+        links: of a sentence in the graph of "hnsw".
+        groups: of "ivf", formed from the first sentences that are added; so many must these be.
+        effort: how far a search looks, candidates for "hnsw", groups for "ivf"; more finds more and
+            takes longer. May be set later.
+
+    Attributes:
+        sentences: in the order in which they were added; a place is a number in this list.
+    """
+
+    def __init__(
+        self, size: int, kind: str = "flat", links: int = 16, groups: int = 16, effort: int = 16
+    ) -> None:
+        self.size = whole("size", size, 1)
+        if kind not in KINDS:
+            raise InputError("kind", f"is {kind!r}", f"one of {', '.join(KINDS)}")
+        self.kind = kind
+        product = faiss.METRIC_INNER_PRODUCT
+        if kind == "flat":
+            self._index = faiss.IndexFlatIP(size)
+        elif kind == "hnsw":
+            self._index = faiss.IndexHNSWFlat(size, whole("links", links, 2), product)
+        else:
+            groups = whole("groups", groups, 1)
+            self._index = faiss.IndexIVFFlat(faiss.IndexFlatIP(size), size, groups, product)
+            self._index.cp.min_points_per_centroid = 1  # no warning: the groups are small here
+        self.sentences: list[str] = []
+        self.effort = whole("effort", effort, 1)
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def add(self, vectors: np.ndarray, sentences: Sequence[str]) -> None:
+        """Add sentences with their vectors, float [sentences, size], of length 1.
+
+        Raises:
+            InputError: vectors of another number or size, not finite or not of length 1; no
+                sentence, an empty one; for a new "ivf", fewer than its groups.
+        """
+        sentences = _texts("sentences", sentences)
+        vectors = self._vectors(vectors, len(sentences))
+        if not self._index.is_trained:
+            if len(vectors) < self._index.nlist:
+                problem = f"are {len(vectors)} at first"
+                raise InputError("sentences", problem, f"{self._index.nlist}, a group each")
+            self._index.train(vectors)
+        self._index.add(vectors)
+        self.sentences += sentences
+
+    def search(self, vectors: np.ndarray, count: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest sentences of each query.
+
+        Args:
+            vectors: float [queries, size], of length 1.
+            count: sentences a query.
+
+        Returns:
+            Cosines float32 and places int64, both [queries, count], best first. Where less was
+            found, places are -1 and cosines -inf.
+
+        Raises:
+            InputError: vectors as for `add`; the index is empty.
+        """
+        count = whole("count", count, 1)
+        if not self.sentences:
+            raise InputError("index", "is empty", "sentences: call add first")
+        vectors = self._vectors(vectors, None)
+        if self.kind == "hnsw":
+            self._index.hnsw.efSearch = max(self.effort, count)
+        elif self.kind == "ivf":
+            self._index.nprobe = self.effort
+        cosines, places = self._index.search(vectors, count)
+        cosines[places < 0] = -np.inf
+        return cosines, places
+
+    def save(self, directory: str | os.PathLike) -> Path:
+        """Write vectors and sentences; the directory appears whole or not at all.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        with atomic_directory(directory) as temporary:
+            faiss.write_index(self._index, str(temporary / VECTORS))
+            text = json.dumps(self.sentences, ensure_ascii=False)
+            (temporary / SENTENCES).write_text(text, encoding="utf-8")
+            files = describe_files(temporary)
+            own = {"size": self.size, "kind": self.kind, "effort": self.effort, "files": files}
+            (temporary / DESCRIPTION).write_text(json.dumps(own, indent=1), encoding="utf-8")
+        return Path(directory)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike) -> SentenceIndex:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: a file is missing, damaged, or does not fit the others.
+        """
+        directory, expected = Path(directory), "what SentenceIndex.save wrote"
+        file = directory / DESCRIPTION
+        try:
+            own = json.loads(file.read_text(encoding="utf-8"))
+            index = cls(own["size"], own["kind"], effort=own["effort"])
+            names = check_described(own["files"])
+        except OSError as error:
+            raise InputError(file, f"cannot be read ({error.strerror})", expected) from None
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(file, f"is damaged ({error})", expected) from None
+        if names != {VECTORS, SENTENCES}:
+            raise InputError(file, f"names {', '.join(sorted(names))}", f"{VECTORS}, {SENTENCES}")
+        verify_files(directory, own["files"])  # faiss ends the process at some damaged files
+        index._index = faiss.read_index(str(directory / VECTORS))
+        index.sentences = json.loads((directory / SENTENCES).read_text(encoding="utf-8"))
+        found = (index._index.d, index._index.ntotal)
+        if found != (index.size, len(index.sentences)):
+            problem = f"holds {found[1]} vectors of size {found[0]}"
+            raise InputError(directory, problem, f"{len(index.sentences)} of size {index.size}")
+        return index
+
+    def _vectors(self, vectors: np.ndarray, rows: int | None) -> np.ndarray:
+        vectors = np.ascontiguousarray(vectors, "float32")
+        wanted = f"{'any' if rows is None else rows} rows of {self.size} numbers"
+        if vectors.ndim != 2 or vectors.shape[1] != self.size or not len(vectors):
+            raise InputError("vectors", f"have shape {list(vectors.shape)}", wanted)
+        if rows is not None and len(vectors) != rows:
+            raise InputError("vectors", f"are {len(vectors)}", f"{rows}, one a sentence")
+        if not np.isfinite(vectors).all():
+            row = int(np.nonzero(~np.isfinite(vectors).all(axis=1))[0][0])
+            raise InputError("vectors", f"row {row} holds NaN or infinity", "finite numbers")
+        lengths = np.linalg.norm(vectors, axis=1)
+        if np.abs(lengths - 1).max() > UNIT:
+            row = int(np.abs(lengths - 1).argmax())
+            problem = f"row {row} has length {lengths[row]:.4g}"
+            raise InputError("vectors", problem, "length 1: products are cosines then")
+        return vectors
+
+
+class CharacterIndex:
+    """The baseline without a model: TF-IDF of single characters and pairs of them.
+
+    Args:
+        sentences: what is searched; the frequencies are theirs.
+    """
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self.sentences = _texts("sentences", sentences)
+        self._tfidf = TfidfVectorizer(analyzer="char", ngram_range=(1, 2), sublinear_tf=True)
+        self._weights = self._tfidf.fit_transform(self.sentences)
+
+    def search(self, queries: Sequence[str], count: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """Cosines and places, as `SentenceIndex.search`, of texts."""
+        weights = self._tfidf.transform(_texts("queries", queries))
+        cosines = (weights @ self._weights.T).toarray().astype("float32")
+        count = min(whole("count", count, 1), cosines.shape[1])
+        places = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(cosines, places, axis=1), places.astype("int64")
+
+
+def fuse(*places: np.ndarray, count: int = 10, constant: float = 60.0) -> np.ndarray:
+    """One order out of several searches, by their ranks alone (Cormack et al., 2009).
+
+    A sentence's score is the sum of 1 / (constant + rank) over the searches that found it.
+
+    Args:
+        places: int [queries, found] of each search, best first; -1 where less was found.
+
+    Returns:
+        int64 [queries, count], -1 where there are no more.
+
+    Raises:
+        InputError: no search, or other numbers of queries.
+    """
+    count = whole("count", count, 1)
+    rows = {len(one) for one in places}
+    if len(rows) != 1:
+        raise InputError("places", f"have {sorted(rows)} rows", "the same queries in each search")
+    rows = rows.pop()
+    most = max(int(np.max(one)) for one in places) + 1
+    checked = [_places(one, rows, most) for one in places]
+    result = np.full((rows, count), -1, "int64")
+    for row in range(rows):
+        scores: dict[int, float] = {}
+        for one in checked:
+            for rank, place in enumerate(one[row].tolist(), 1):
+                if place >= 0:
+                    scores[place] = scores.get(place, 0.0) + 1 / (constant + rank)
+        best = sorted(scores, key=lambda place: (-scores[place], place))[:count]
+        result[row, : len(best)] = best
+    return result
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def recall_at_k(
+    places: np.ndarray, right: Sequence[int], counts: Sequence[int] = (1, 5, 10)
+) -> pd.DataFrame:
+    """How often is the right sentence among the first k that were found?
+
+    Args:
+        places: int [queries, found], best first; -1 where less was found.
+        right: the one right place of each query.
+        counts: of k, none above found.
+
+    Returns:
+        A row a count, with columns "recall", "low" and "high": the 95% bootstrap interval over
+        queries.
+
+    Raises:
+        InputError: other numbers of rows, fewer than two, a count out of bounds.
+    """
+    right = np.asarray(right)
+    if right.ndim != 1 or right.dtype.kind not in "iu" or len(right) < 2 or right.min() < 0:
+        problem = f"hold {right.dtype} of shape {list(right.shape)}"
+        raise InputError("right", problem, "one place a query, two queries at least")
+    places = _places(places, len(right), int(max(np.max(places, initial=0), right.max())) + 1)
+    table = {}
+    for count in counts:
+        hits = (places[:, : whole("counts", count, 1, places.shape[1])] == right[:, None]).any(1)
+        interval = paired_bootstrap(hits, np.zeros(len(hits)))
+        table[count] = {"recall": interval["difference"], **_ends(interval)}
+    return pd.DataFrame.from_dict(table, orient="index")
+
+
+def compare_search(
+    methods: Mapping[str, Callable[[list[str]], np.ndarray]],
+    queries: Sequence[str],
+    right: Sequence[int],
+    counts: Sequence[int] = (1, 10),
+    batch_size: int = 1,
+) -> pd.DataFrame:
+    """Recall and time of several ways to search, which take turns on the same queries.
+
+    Args:
+        methods: by name, from queries to places int [queries, found]. The first query is given to
+            each once before, unmeasured.
+        right, counts: as for `recall_at_k`.
+        batch_size: queries a call; 1 is how a person asks.
+
+    Returns:
+        A row a method, with columns "recall@K", "low@K" and "high@K" for each K of `counts`, and
+        "ms": the median time of a call, divided by its queries.
+
+    Raises:
+        InputError: no method, or as `recall_at_k`.
+    """
+    queries = _texts("queries", queries)
+    batch_size = whole("batch_size", batch_size, 1)
+    if not isinstance(methods, Mapping) or not methods:
+        raise InputError("methods", "are none", "functions by name")
+    found: dict[str, list] = {name: [] for name in methods}
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    for method in methods.values():
+        method(queries[:batch_size])
+    turns = np.random.RandomState(0)
+    for start in range(0, len(queries), batch_size):
+        asked = queries[start : start + batch_size]
+        for name in turns.permutation(list(methods)):
+            begin = time.perf_counter()
+            places = methods[name](asked)
+            times[name].append(1000 * (time.perf_counter() - begin) / len(asked))
+            found[name].append(np.asarray(places))
+    table = {}
+    for name in methods:
+        recall = recall_at_k(np.concatenate(found[name]), right, counts)
+        row = {}
+        for count in counts:
+            row[f"recall@{count}"] = recall.loc[count, "recall"]
+            row[f"low@{count}"], row[f"high@{count}"] = recall.loc[count, ["low", "high"]]
+        table[name] = {**row, "ms": float(np.median(times[name]))}
+    return pd.DataFrame.from_dict(table, orient="index")
+
+
+def _ends(interval: Mapping[str, float]) -> dict[str, float]:
+    """The ends of an interval; where all queries agree, the bootstrap has none to draw."""
+    ends = (interval["low"], interval["high"])
+    if any(math.isnan(end) for end in ends):
+        ends = (interval["difference"],) * 2
+    return {"low": ends[0], "high": ends[1]}

@@ -1,0 +1,531 @@
+"""Semantic search: encoders that learn, an index that finds, a judge that reorders."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+
+import course_lib  # noqa: F401
+from course_lib.deploy import Predictor, export_model
+from course_lib.recipes import (
+    BiEncoder,
+    CharacterIndex,
+    CrossEncoder,
+    SentenceIndex,
+    compare_search,
+    distil_encoder,
+    encode,
+    fuse,
+    hard_negatives,
+    recall_at_k,
+    rerank,
+    score_pairs,
+    text_halves,
+    train_bi_encoder,
+    train_cross_encoder,
+)
+from course_lib.runtime import InputError, seed_everything
+
+import numpy as np
+import paddle
+import pytest
+from paddlenlp.transformers import ErnieConfig, ErnieModel, ErnieTokenizer
+
+# (about the same thing, in other characters): what no count of characters can see
+THINGS = [("猫狗", "宠物"), ("书报", "阅读"), ("房床", "酒店"), ("键屏", "电脑")]
+THINGS += [("车船", "交通"), ("米面", "粮食"), ("雨雪", "天气"), ("医药", "健康")]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    letters = sorted(
+        {letter for thing in THINGS for part in thing for letter in part} | set("的好")
+    )
+    file = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    file.write_text("\n".join(["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", *letters]) + "\n")
+    return ErnieTokenizer(str(file))
+
+
+def small(tokenizer, seed=1, layers=1):
+    seed_everything(seed)
+    return ErnieModel(
+        ErnieConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            intermediate_size=64,
+            max_position_embeddings=32,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+    )
+
+
+def pairs_of(count, seed=0):
+    """Two letters in any order and number, and the word for them."""
+    draw = random.Random(seed)
+    pairs = []
+    for number in range(count):
+        letters, word = THINGS[number % len(THINGS)]
+        first = "".join(draw.choice(letters + "的") for _ in range(draw.randint(3, 6))) + letters[0]
+        pairs.append((first, "好" * draw.randint(0, 3) + word))
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def trained(tokenizer):
+    model = BiEncoder(small(tokenizer), tokenizer, max_length=16)
+    losses = train_bi_encoder(model, pairs_of(256), epochs=4, batch_size=8, learning_rate=5e-3)
+    return model, losses
+
+
+# --- pairs out of texts ---------------------------------------------------------------------------
+
+
+def test_a_text_is_cut_where_a_sentence_ends_nearest_to_its_middle():
+    text = "早上下雨。我们在房间里等了两个小时。下午天晴了，去看了湖。"
+    assert text_halves([text], least=4) == [
+        ("早上下雨。我们在房间里等了两个小时。", "下午天晴了，去看了湖。")
+    ]
+    short = text_halves([text], least=4, most=5)
+    assert short == [("两个小时。", "下午天晴了")]  # neighbours: the end, and the beginning
+
+
+def test_a_text_without_two_parts_gives_no_pair():
+    texts = ["没有句号的一句话", "好。这是比较长的第二句话，足够长。", "！！！前面有标点的一句话。"]
+    assert text_halves(texts, least=6) == []
+    assert len(text_halves(texts, least=2)) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "options"),
+    [("一句话", {}), ([""], {}), ([3], {}), ([], {}), (["好。"], {"least": 9, "most": 8})],
+)
+def test_halves_of_what_is_no_text(texts, options):
+    with pytest.raises(InputError):
+        text_halves(texts, **options)
+
+
+# --- the bi-encoder -------------------------------------------------------------------------------
+
+
+def test_vectors_have_length_1_whatever_stands_beside_them_in_a_batch(tokenizer):
+    for pooling in ("mean", "cls"):
+        model = BiEncoder(small(tokenizer), tokenizer, 16, pooling)
+        texts = ["猫", "猫狗的房床键屏", "书报"]
+        vectors = encode(model, texts, batch_size=3)
+        assert vectors.shape == (3, 32) and vectors.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+        for text, vector in zip(texts, vectors, strict=True):
+            np.testing.assert_allclose(encode(model, [text])[0], vector, atol=1e-5)
+
+
+def test_the_mean_is_that_of_the_real_tokens(tokenizer):
+    model = BiEncoder(small(tokenizer), tokenizer)
+    model.eval()
+    ids = tokenizer("猫狗")["input_ids"]
+    states = model.encoder(paddle.to_tensor([ids]))[0][0].numpy()
+    mean = states.mean(axis=0)
+    np.testing.assert_allclose(encode(model, ["猫狗"])[0], mean / np.linalg.norm(mean), atol=1e-5)
+    model.pooling = "cls"
+    first = states[0] / np.linalg.norm(states[0])
+    np.testing.assert_allclose(encode(model, ["猫狗"])[0], first, atol=1e-5)
+
+
+def test_training_teaches_what_characters_cannot_tell(tokenizer, trained):
+    model, losses = trained
+    queries, right = zip(*pairs_of(64, seed=9), strict=True)
+    words = ["好" + word for _, word in THINGS]
+    wanted = [next(i for i, (_, word) in enumerate(THINGS) if word in text) for text in right]
+
+    def hits(vectors, documents):
+        return float(((vectors @ documents.T).argmax(axis=1) == wanted).mean())
+
+    raw = BiEncoder(small(tokenizer), tokenizer, max_length=16)
+    assert hits(encode(raw, queries), encode(raw, words)) < 0.5
+    assert hits(encode(model, queries), encode(model, words)) > 0.9
+    assert losses[0] > math.log(8) - 0.5 and np.mean(losses[-8:]) < losses[0] / 2
+    assert not model.training
+
+
+def test_the_same_seed_gives_the_same_model(tokenizer):
+    runs = []
+    for seed in (1, 1, 2):
+        model = BiEncoder(small(tokenizer), tokenizer)
+        losses = train_bi_encoder(model, pairs_of(24), batch_size=8, seed=seed)
+        runs.append((losses, encode(model, ["猫狗"])))
+    assert runs[0][0] == runs[1][0] != runs[2][0]
+    np.testing.assert_array_equal(runs[0][1], runs[1][1])
+
+
+def test_a_text_is_no_negative_of_itself(tokenizer):
+    """All pairs equal: nothing is left to be told apart, so there is no loss."""
+    model = BiEncoder(small(tokenizer), tokenizer)
+    before = encode(model, ["猫"])
+    losses = train_bi_encoder(model, [("猫狗", "宠物")] * 8, batch_size=8, learning_rate=1e-3)
+    assert losses == [pytest.approx(0, abs=1e-6)]
+    np.testing.assert_allclose(encode(model, ["猫"]), before, atol=1e-3)
+    apart = train_bi_encoder(model, pairs_of(8), batch_size=8)
+    assert apart[0] > 0.5
+
+
+def test_steps(tokenizer):
+    model = BiEncoder(small(tokenizer), tokenizer)
+    assert len(train_bi_encoder(model, pairs_of(17), batch_size=8)) == 2  # the 17th has no negative
+    assert len(train_bi_encoder(model, pairs_of(18), batch_size=8, epochs=2)) == 6
+    assert len(train_bi_encoder(model, pairs_of(18), batch_size=8, epochs=2, max_steps=4)) == 4
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options"),
+    [
+        ([("猫", "狗")], {}),
+        ([], {}),
+        ("猫狗", {}),
+        ([("猫", "狗"), ("猫",)], {}),
+        ([("猫", "狗"), ("猫", "")], {}),
+        ([("猫", "狗"), "猫狗"], {}),
+        (pairs_of(4), {"batch_size": 1}),
+        (pairs_of(4), {"temperature": 0}),
+        (pairs_of(4), {"learning_rate": math.nan}),
+        (pairs_of(4), {"epochs": 0}),
+        (pairs_of(4), {"max_steps": 0}),
+        (pairs_of(4), {"seed": -1}),
+    ],
+)
+def test_bad_pairs_and_arguments_are_refused_before_anything_is_learnt(tokenizer, pairs, options):
+    model = BiEncoder(small(tokenizer), tokenizer)
+    before = encode(model, ["猫"])
+    with pytest.raises(InputError):
+        train_bi_encoder(model, pairs, **options)
+    np.testing.assert_array_equal(encode(model, ["猫"]), before)
+
+
+def test_a_loss_that_is_no_number_stops_the_training(tokenizer):
+    model = BiEncoder(small(tokenizer), tokenizer)
+    model.encoder.embeddings.word_embeddings.weight.set_value(
+        paddle.full([len(tokenizer), 32], float("nan"))
+    )
+    with pytest.raises(InputError, match="the loss is nan at step 1"):
+        train_bi_encoder(model, pairs_of(8))
+
+
+def test_models_that_are_none(tokenizer):
+    with pytest.raises(InputError, match="has no encoder"):
+        BiEncoder(paddle.nn.Linear(2, 2), tokenizer)
+    with pytest.raises(InputError, match="pooling"):
+        BiEncoder(small(tokenizer), tokenizer, pooling="max")
+    with pytest.raises(InputError, match="max_length"):
+        BiEncoder(small(tokenizer), tokenizer, max_length=33)
+    with pytest.raises(InputError, match="expected a BiEncoder"):
+        encode(small(tokenizer), ["猫"])
+    for texts in ("猫", [], [" "], [None]):
+        with pytest.raises(InputError):
+            encode(BiEncoder(small(tokenizer), tokenizer), texts)
+
+
+def test_an_export_gives_the_same_vectors(tokenizer, trained, tmp_path):
+    model, _ = trained
+    spec = [paddle.static.InputSpec([None, None], "int64", "input_ids")]
+    predictor = Predictor(export_model(model, tmp_path, tokenizer, 16, spec), threads=1)
+    texts = [first for first, _ in pairs_of(20)]
+    np.testing.assert_allclose(encode(predictor, texts, 8), encode(model, texts, 8), atol=1e-4)
+
+
+def test_a_smaller_model_learns_its_teachers_vectors(tokenizer, trained):
+    teacher, _ = trained
+    student = BiEncoder(small(tokenizer, seed=5), tokenizer, max_length=16)
+    texts = [first for first, _ in pairs_of(128)]
+    vectors = encode(teacher, texts)
+    losses = distil_encoder(student, texts, vectors, epochs=4, learning_rate=3e-3)
+    assert losses[-1] < losses[0] / 4
+    held_out = [first for first, _ in pairs_of(32, seed=3)]
+    assert (encode(student, held_out) * encode(teacher, held_out)).sum(axis=1).mean() > 0.8
+    for wrong in (vectors[:5], vectors[:, :8], np.full_like(vectors, np.nan)):
+        with pytest.raises(InputError, match="vectors"):
+            distil_encoder(student, texts, wrong)
+
+
+# --- the cross-encoder ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def judge(tokenizer):
+    model = CrossEncoder(small(tokenizer, seed=2), tokenizer, max_length=24)
+    pairs = pairs_of(256)
+    draw = random.Random(1)
+    wrong = [
+        ["好" + word for letters, word in draw.sample(THINGS, 4) if word not in right][:3]
+        for _, right in pairs
+    ]
+    losses = train_cross_encoder(model, pairs, wrong, epochs=6, learning_rate=5e-3)
+    return model, losses
+
+
+def test_a_judge_learns_what_belongs_together(judge):
+    model, losses = judge
+    assert losses[0] > math.log(4) - 0.5 and np.mean(losses[-8:]) < 0.3
+    pairs = pairs_of(32, seed=8)
+    right = score_pairs(model, pairs)
+    assert right.shape == (32,)
+    others = [pairs[(i + 1) % 32][1] for i in range(32)]
+    mixed = [(first, text) for (first, _), text in zip(pairs, others, strict=True)]
+    wrong = score_pairs(model, mixed)
+    assert (right > wrong).mean() > 0.9
+
+
+def test_reranking_sorts_what_was_found_and_adds_nothing(judge):
+    model, _ = judge
+    words = ["好" + word for _, word in THINGS]
+    queries, right = zip(*pairs_of(8), strict=True)
+    wanted = [next(i for i, (_, word) in enumerate(THINGS) if word in text) for text in right]
+    places = np.array([np.roll(np.arange(8), shift)[:6] for shift in range(8)])
+    places[:, 5] = -1
+    found = rerank(model, queries, words, places)
+    assert found.shape == places.shape and (found[:, -1] == -1).all()
+    for before, after in zip(places, found, strict=True):
+        assert sorted(before) == sorted(after)
+    scores = [score_pairs(model, [(queries[0], words[p])])[0] for p in found[0, :5]]
+    assert scores == sorted(scores, reverse=True)
+    there = [row for row, place in enumerate(wanted) if place in places[row]]
+    assert np.mean([found[row, 0] == wanted[row] for row in there]) > 0.7
+    nothing = np.full((8, 2), -1)
+    np.testing.assert_array_equal(rerank(model, queries, words, nothing), nothing)
+
+
+def test_a_judges_export_gives_the_same_scores(judge, tokenizer, tmp_path):
+    model, _ = judge
+    names = ("input_ids", "token_type_ids")
+    spec = [paddle.static.InputSpec([None, None], "int64", name) for name in names]
+    predictor = Predictor(export_model(model, tmp_path, tokenizer, 24, spec), threads=1)
+    pairs = pairs_of(20)
+    np.testing.assert_allclose(score_pairs(predictor, pairs), score_pairs(model, pairs), atol=1e-3)
+
+
+def test_bad_negatives(judge):
+    model, _ = judge
+    pairs = pairs_of(2)
+    for negatives in ([["猫"]], [["猫"], ["猫", "狗"]], [[], []], [["猫"], [""]], []):
+        with pytest.raises(InputError):
+            train_cross_encoder(model, pairs, negatives)
+
+
+@pytest.mark.parametrize(
+    "places", [[[0, 8]], [[-2, 0]], [[0.5, 1]], [0, 1], [[0], [1]], np.zeros((1, 0), int)]
+)
+def test_places_that_are_none(judge, places):
+    with pytest.raises(InputError, match="places"):
+        rerank(judge[0], ["猫"], ["好"] * 8, places)
+
+
+def test_hard_negatives_are_the_first_wrong_ones():
+    texts = ["a", "b", "c", "a"]
+    places = np.array([[3, 1, 0, 2], [1, 0, 3, 2]])
+    assert hard_negatives(places, texts, ["a", "a"], 2) == [["b", "c"], ["b", "c"]]
+    assert hard_negatives(places, texts, ["b", "c"], 1) == [["a"], ["b"]]
+    with pytest.raises(InputError, match="row 0 holds 2 wrong"):
+        hard_negatives(places, texts, ["a", "a"], 3)
+
+
+# --- the index ------------------------------------------------------------------------------------
+
+
+def unit(count, size=16, seed=0):
+    rows = np.random.RandomState(seed).randn(count, size).astype("float32")
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def filled(kind="flat", count=300, **options):
+    index = SentenceIndex(16, kind, **options)
+    index.add(unit(count), [f"句子{number}" for number in range(count)])
+    return index
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+def test_an_index_finds_the_nearest(kind):
+    index = filled(kind, effort=64)
+    queries = unit(20, seed=5)
+    cosines, places = index.search(queries, 10)
+    exact = np.argsort(-(queries @ unit(300).T), axis=1)[:, :10]
+    shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(places, exact, strict=True)])
+    assert shared == 1 if kind != "hnsw" else shared > 0.9
+    if kind == "flat":
+        np.testing.assert_array_equal(places, exact)
+    products = np.take_along_axis(queries @ unit(300).T, places, axis=1)
+    np.testing.assert_allclose(cosines, products, atol=1e-5)
+    assert (np.diff(cosines, axis=1) <= 1e-6).all()
+    assert index.sentences[7] == "句子7" and len(index) == 300
+    first = index.search(unit(300), 1)[1]
+    assert (first[:, 0] == np.arange(300)).mean() > 0.95
+
+
+def test_effort_buys_recall():
+    exact = filled().search(unit(50, seed=5), 10)[1]
+    shared = {}
+    for effort in (1, 16):
+        places = filled("ivf", effort=effort).search(unit(50, seed=5), 10)[1]
+        shared[effort] = np.mean(
+            [len(set(a) & set(b)) / 10 for a, b in zip(places, exact, strict=True)]
+        )
+    assert shared[1] < 0.7 and shared[16] == 1  # 16 groups in all
+
+
+def test_what_is_added_later_is_found_and_missing_places_are_marked():
+    index = filled("ivf", count=20)
+    index.add(unit(3, seed=7), ["一", "二", "三"])
+    cosines, places = index.search(unit(3, seed=7), 30)
+    assert (places[:, 0] == [20, 21, 22]).all()
+    assert (places[:, 23:] == -1).all() and np.isneginf(cosines[:, 23:]).all()
+    assert (places[:, :23] >= 0).all()
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+def test_a_saved_index_comes_back(kind, tmp_path):
+    index = filled(kind, effort=5)
+    again = SentenceIndex.load(index.save(tmp_path / "index"))
+    assert (again.kind, again.size, again.effort, again.sentences) == (
+        kind, 16, 5, index.sentences,
+    )  # fmt: skip
+    for one, other in zip(index.search(unit(9)), again.search(unit(9)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    again.add(unit(1, seed=3), ["新"])
+    assert again.search(unit(1, seed=3), 1)[1][0, 0] == 300
+
+
+def test_a_write_that_fails_leaves_the_old_index(tmp_path, monkeypatch):
+    directory = filled(count=20).save(tmp_path / "index")
+
+    def full(*_):
+        raise RuntimeError("disk")
+
+    monkeypatch.setattr("faiss.write_index", full)
+    with pytest.raises(RuntimeError):
+        filled(count=30).save(directory)
+    assert len(SentenceIndex.load(directory)) == 20
+    assert [file.name for file in tmp_path.iterdir()] == ["index"]
+
+
+@pytest.mark.parametrize("name", ["vectors.faiss", "sentences.json", "index.json"])
+def test_a_damaged_index_is_refused(name, tmp_path):
+    directory = filled(count=20).save(tmp_path)
+    file = directory / name
+    whole = file.read_bytes()
+    for content in (whole[:-9], whole[:40] + b"9" + whole[41:], b"", None):
+        file.unlink() if content is None else file.write_bytes(content)
+        with pytest.raises(InputError, match=name):
+            SentenceIndex.load(directory)
+
+
+def test_files_of_two_indexes_are_refused(tmp_path):
+    one, other = filled(count=20).save(tmp_path / "a"), filled(count=30).save(tmp_path / "b")
+    description = json.loads((one / "index.json").read_text())
+    description["size"] = 8
+    (one / "index.json").write_text(json.dumps(description))
+    with pytest.raises(InputError, match="holds 20 vectors of size 16"):
+        SentenceIndex.load(one)
+    (other / "index.json").write_text("[1]")
+    with pytest.raises(InputError, match="is damaged"):
+        SentenceIndex.load(other)
+
+
+def test_wrong_vectors_are_refused_and_change_nothing():
+    index = filled(count=20)
+    nan, long = unit(2), 2 * unit(2)
+    nan[1, 3] = np.nan
+    cases = [
+        (nan, ["一", "二"], "row 1 holds NaN"),
+        (long, ["一", "二"], "length 2"),
+        (unit(2, size=8), ["一", "二"], "shape"),
+        (unit(2)[0], ["一"], "shape"),
+        (unit(3), ["一", "二"], "are 3"),
+        (unit(2), ["一", " "], "empty"),
+        (unit(2), ["一", 3], "int"),
+        (unit(1), "一", "one str"),
+        (np.zeros((0, 16)), [], "none"),
+    ]
+    for vectors, sentences, words in cases:
+        with pytest.raises(InputError, match=words):
+            index.add(vectors, sentences)
+    assert len(index) == 20 and index.search(unit(1), 21)[1][0, 20] == -1
+    for vectors in (nan, long, unit(2, size=8), unit(2)[0], np.zeros((0, 16))):
+        with pytest.raises(InputError):
+            index.search(vectors)
+    with pytest.raises(InputError, match="count"):
+        index.search(unit(1), 0)
+
+
+def test_indexes_that_cannot_be():
+    for arguments in ((0,), (4, "tree"), (4, "hnsw", 1), (4, "ivf", 16, 0), (4, "flat", 16, 16, 0)):
+        with pytest.raises(InputError):
+            SentenceIndex(*arguments)
+    with pytest.raises(InputError, match="is empty"):
+        SentenceIndex(16).search(unit(1))
+    index = SentenceIndex(16, "ivf")
+    with pytest.raises(InputError, match="16, a group each"):
+        index.add(unit(15), ["句"] * 15)
+
+
+# --- the baseline, fusion, figures ----------------------------------------------------------------
+
+
+def test_characters_find_what_shares_them():
+    index = CharacterIndex(["房间很干净", "早餐太差", "屏幕很亮"])
+    cosines, places = index.search(["房间干净吗", "早餐怎么样", "屏幕"], 2)
+    assert places[:, 0].tolist() == [0, 1, 2] and places.shape == (3, 2)
+    assert (cosines[:, 0] > cosines[:, 1]).all()
+    assert index.search(["猫"], 9)[1].tolist() == [[0, 1, 2]]
+    for texts in ([], "房间", [""]):
+        with pytest.raises(InputError):
+            CharacterIndex(texts)
+        with pytest.raises(InputError):
+            index.search(texts)
+
+
+def test_fusing_goes_by_rank():
+    one, other = np.array([[3, 1, 2]]), np.array([[1, 4, -1]])
+    # 1: 1/62 + 1/61, 3: 1/61, 4: 1/62, 2: 1/63
+    assert fuse(one, other, count=5).tolist() == [[1, 3, 4, 2, -1]]
+    assert fuse(one, count=2).tolist() == [[3, 1]]
+    with pytest.raises(InputError, match="same queries"):
+        fuse(one, np.array([[1], [2]]))
+    with pytest.raises(InputError):
+        fuse()
+
+
+def test_recall_by_hand():
+    places = np.array([[0, 1, 2], [1, 0, 2], [2, 1, -1], [0, 1, 2]])
+    table = recall_at_k(places, [0, 0, 0, 2], counts=(1, 2, 3))
+    assert table["recall"].tolist() == [0.25, 0.5, 0.75]
+    assert (table["low"] <= table["recall"]).all() and (table["recall"] <= table["high"]).all()
+    assert table.loc[1, "low"] == 0 and table.loc[1, "high"] < 1
+    sure = recall_at_k(np.zeros((5, 1), int), [0] * 5, counts=(1,))
+    assert sure.loc[1].tolist() == [1, 1, 1]
+    for right, counts in (([0, 0], (1,)), ([0] * 4, (4,)), ([0] * 4, (0,)), ([0.5] * 4, (1,))):
+        with pytest.raises(InputError):
+            recall_at_k(places, right, counts)
+
+
+def test_methods_take_turns_on_the_same_queries():
+    asked = []
+
+    def method(name, shift):
+        def search(queries):
+            asked.append((name, tuple(queries)))
+            return np.array([[int(query) + shift, int(query) + 1] for query in queries])
+
+        return search
+
+    methods = {"good": method("good", 0), "bad": method("bad", 2)}
+    table = compare_search(methods, ["0", "1", "2", "3", "4"], range(5), (1, 2), batch_size=2)
+    assert table["recall@1"].tolist() == [1, 0] and table["recall@2"].tolist() == [1, 0]
+    assert (table["ms"] > 0).all() and list(table.index) == ["good", "bad"]
+    measured = asked[2:]
+    assert {queries for _, queries in measured} == {("0", "1"), ("2", "3"), ("4",)}
+    for turn in range(3):
+        assert {name for name, _ in measured[2 * turn : 2 * turn + 2]} == {"good", "bad"}
+    with pytest.raises(InputError):
+        compare_search({}, ["0", "1"], [0, 1])
+    with pytest.raises(InputError):
+        compare_search(methods, ["0", "1"], [0, 1, 2])
