@@ -335,7 +335,7 @@ def _class_names(path: Path, settings: dict) -> list[str]:
 
 
 def _check_vocabulary(path: Path, vocab_size) -> None:
-    """Compare the lines of vocab.txt with the rows of the embedding.
+    """Compare the tokens of vocab.txt and added_tokens.json with the rows of the embedding.
 
     A missing token would shift the ids of all that follow it. The published ERNIEs of 18,000 and
     40,000 rows have a few rows more than tokens, rounded up to whole thousands.
@@ -349,6 +349,11 @@ def _check_vocabulary(path: Path, vocab_size) -> None:
             tokens = sum(1 for _ in lines)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(path, f"cannot be read ({error})", "one token a line, UTF-8") from None
+    added = path.with_name("added_tokens.json")  # what `add_tokens` has added
+    try:
+        tokens += len(json.loads(added.read_text(encoding="utf-8"))) if added.is_file() else 0
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise InputError(added, f"is not JSON ({error})", "tokens and their ids") from None
     rounded_up = vocab_size % 1000 == 0 and 0 < vocab_size - tokens < 100
     if tokens != vocab_size and not rounded_up:
         expected = f"{vocab_size}, the vocab_size in config.json"

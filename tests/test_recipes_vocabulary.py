@@ -1,0 +1,568 @@
+"""Words found, kept whole, added with sensible vectors, saved, hidden, and measured."""
+
+from __future__ import annotations
+
+import course_lib  # noqa: F401
+from course_lib.models import build_vocabulary, load_backbone, save_model
+from course_lib.recipes import (
+    DictionaryEncoder,
+    add_words,
+    compare_vocabulary,
+    cut_first,
+    cutter,
+    find_words,
+    load_with_words,
+    pretrain_words,
+    restore_words,
+    save_with_words,
+    vector_effect,
+    vocabulary_table,
+)
+from course_lib.recipes.whole_words import METHODS
+from course_lib.runtime import InputError, seed_everything
+from course_lib.training.pretraining import hide_words, make_sequences
+
+import numpy as np
+import paddle
+import pandas as pd
+import pytest
+from paddlenlp.transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    BasicTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    ErnieConfig,
+    ErnieForMaskedLM,
+    ErnieForQuestionAnswering,
+    ErnieForSequenceClassification,
+    ErnieForTokenClassification,
+    ErnieModel,
+    ErnieTokenizer,
+)
+
+TEXTS = [
+    "这款笔记本的性价比很高，散热也好",
+    "酒店的服务态度很差，房间隔音不行",
+    "笔记本屏幕不错，Windows XP 驱动难找",
+    "前台的服务态度一般，性价比不高",
+    "研究生命的起源",
+] * 4
+WORDS = ["笔记本", "性价比", "服务态度"]
+SIZES = {
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+    "intermediate_size": 32,
+    "max_position_embeddings": 64,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_text("\n".join(build_vocabulary(TEXTS, min_count=1)) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def tokenizer(vocabulary):
+    return ErnieTokenizer(str(vocabulary), do_lower_case=True)
+
+
+def build(kind=ErnieForMaskedLM, config=ErnieConfig, **more):
+    seed_everything(5)
+    rows = len(build_vocabulary(TEXTS, min_count=1))
+    model = kind(config(**{"vocab_size": rows, **SIZES, **more}))
+    with paddle.no_grad():
+        for parameter in model.parameters():  # biases, too
+            parameter.set_value(parameter + 0.1 * paddle.randn(parameter.shape))
+    model.eval()
+    return model
+
+
+def flat(outputs):
+    tensors = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    return np.concatenate([tensor.numpy().ravel() for tensor in tensors])
+
+
+# --- finding words --------------------------------------------------------------------------------
+
+
+def corpus():
+    """散热 sticks together, 价比 always follows 性, 没有 is a word of everyday Chinese."""
+    near = "的了是在我他她很也都"
+    texts = [f"{a}散热{b}{a}性价比{b}{a}没有{b}" for a in near for b in near]
+    return [*texts, *(f"{a}{b}" for a in near for b in near)]
+
+
+def test_words_are_found_by_their_rules():
+    frame = find_words(corpus(), min_count=50, min_pmi=2).set_index("word")
+    assert list(frame.index) == ["性价比", "散热", "没有"]
+    assert frame["count"].tolist() == [100, 100, 100]
+    row = frame.loc["散热"]
+    characters = sum(map(len, corpus()))
+    assert row["pmi"] == pytest.approx(np.log2(100 * characters / (100 * 100)))
+    assert row["neighbour"] == pytest.approx(0.1)
+    limit = frame.loc["没有", "surprise"] + 0.1  # jieba has seen it often
+    special = find_words(corpus(), min_count=50, min_pmi=2, min_surprise=limit)
+    assert list(special["word"]) == ["性价比", "散热"]
+    pieces = find_words(corpus(), min_count=50, min_pmi=2, max_neighbour=1)
+    assert {"性价", "价比"} <= set(pieces["word"])
+    assert len(find_words(corpus(), most=1, min_count=50, min_pmi=2)) == 1
+    with pytest.raises(InputError, match="no word that passes"):
+        find_words(corpus(), min_count=50, min_pmi=12)
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "where"),
+    [
+        ("一个文本", {}, "texts"),
+        ([1], {}, "texts"),
+        ([], {}, "texts"),
+        (["没有词"], {}, "texts"),
+        (["文本"], {"most": 0}, "most"),
+        (["文本"], {"min_count": 1.5}, "min_count"),
+        (["文本"], {"longest": 1}, "longest"),
+    ],
+)
+def test_finding_refuses(texts, options, where):
+    with pytest.raises(InputError, match=where):
+        find_words(texts, **options)
+
+
+# --- keeping them whole ---------------------------------------------------------------------------
+
+
+def test_a_line_in_the_vocabulary_alone_is_never_found(vocabulary, tmp_path):
+    """Why words are added with add_tokens: Chinese is cut before WordPiece looks."""
+    path = tmp_path / "vocab.txt"
+    path.write_text(vocabulary.read_text(encoding="utf-8") + "笔记本\n", encoding="utf-8")
+    naive = ErnieTokenizer(str(path))
+    assert naive.convert_tokens_to_ids("笔记本") == naive.vocab_size - 1
+    assert naive.tokenize("笔记本") == ["笔", "记", "本"]
+    assert BasicTokenizer().tokenize("笔记本") == ["笔", "记", "本"]
+
+
+def test_the_cutters_agree_but_where_words_overlap():
+    longest, likeliest = cutter(WORDS), cutter(WORDS, "jieba")
+    for text in [*TEXTS, "", " 笔记本 ", "性价比性价比"]:
+        assert "".join(longest(text)) == "".join(likeliest(text)) == text
+        assert longest(text) == likeliest(text)
+    assert longest("这款笔记本的性价比") == ["这款", "笔记本", "的", "性价比"]
+    words = ["研究生", "研究", "生命"]
+    assert cutter(words)("研究生命的起源") == ["研究生", "命的起源"]
+    assert cutter(words, "jieba")("研究生命的起源") == ["研究", "生命", "的起源"]
+    assert cutter(["服务", "服务态度"])("服务态度") == ["服务态度"]
+
+
+@pytest.mark.parametrize("words", [[], "笔记本", [""], ["a b"], [3]])
+def test_a_cutter_refuses(words):
+    with pytest.raises(InputError, match="words"):
+        cutter(words)
+    with pytest.raises(InputError, match="by"):
+        cutter(WORDS, "guess")
+
+
+def test_an_added_word_stays_whole_by_both_ways(tokenizer):
+    add_words(build(), tokenizer, ["研究生", "生命", "xp"])
+    own = tokenizer.tokenize("研究生命 Windows XP")
+    assert own == ["研究生", "命", "windows", "xp"] or own[:2] == ["研究生", "命"]
+    cut = cutter(["研究生", "生命"], "jieba")
+    cut_first(tokenizer, cut)
+    assert tokenizer.tokenize("研究生命")[-1] == "生命"
+    ids = tokenizer("研究生命")["input_ids"]
+    assert ids[1:-1] == tokenizer.convert_tokens_to_ids(["研", "究", "生命"])
+
+
+def test_the_longest_match_is_what_the_tokenizer_does(tokenizer):
+    spelled = {text: tokenizer.tokenize(text) for text in TEXTS}
+    plain = ErnieTokenizer(tokenizer.init_kwargs["vocab_file"]) if tokenizer.init_kwargs else None
+    add_words(build(), tokenizer, WORDS)
+    cut = cutter(WORDS)
+    for text in TEXTS:
+        expected = []
+        for piece in cut(text):
+            expected += [piece] if piece in WORDS else tokenizer._tokenize(piece)
+        assert tokenizer.tokenize(text) == expected
+        assert "".join(expected) == "".join(spelled[text])
+    assert plain is None or len(plain) == len(tokenizer) - len(WORDS)
+
+
+# --- adding them ----------------------------------------------------------------------------------
+
+HEADS = {
+    ErnieForMaskedLM: AutoModelForMaskedLM,
+    ErnieForSequenceClassification: AutoModelForSequenceClassification,
+    ErnieForTokenClassification: AutoModelForTokenClassification,
+    ErnieForQuestionAnswering: AutoModelForQuestionAnswering,
+    ErnieModel: ErnieModel,
+}
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_old_texts_give_the_same_before_after_and_loaded_again(kind, tokenizer, tmp_path):
+    model = build(kind)
+    rows = len(tokenizer)
+    ids = paddle.to_tensor([tokenizer("房间隔音不行")["input_ids"]])
+    before = model(ids)
+    added = add_words(model, tokenizer, WORDS)
+    assert added == [rows, rows + 1, rows + 2] and len(tokenizer) == rows + 3
+    assert model.config.vocab_size == rows + 3
+    after = model(ids)
+    if kind is ErnieForMaskedLM:
+        assert after.shape[-1] == rows + 3
+        assert np.array_equal(after.numpy()[..., :rows], before.numpy())
+    else:
+        assert np.array_equal(flat(after), flat(before))
+    save_with_words(model, tokenizer, tmp_path / "model")
+    again, loaded = load_with_words(tmp_path / "model", HEADS[kind])
+    again.eval()
+    assert len(loaded) == again.get_input_embeddings().weight.shape[0] == rows + 3
+    with_words = paddle.to_tensor([loaded("笔记本的性价比")["input_ids"]])
+    assert with_words.shape == [1, 5]
+    assert np.array_equal(flat(again(with_words)), flat(model(with_words)))
+    assert loaded.tokenize("笔记本的性价比") == ["笔记本", "的", "性价比"]
+
+
+def test_bert_too(tokenizer, tmp_path):
+    """Its tokenizer works alike; its head has the same second bias."""
+    model = build(BertForMaskedLM, BertConfig)
+    add_words(model, tokenizer, WORDS)
+    head = model.cls.predictions
+    assert head.decoder_bias is head.decoder.bias
+    model.save_pretrained(str(tmp_path))
+    again = BertForMaskedLM.from_pretrained(str(tmp_path))
+    assert np.array_equal(again.cls.predictions.decoder.bias.numpy(), head.decoder.bias.numpy())
+    assert len(add_words(build(BertModel, BertConfig), fresh(tokenizer), ["散热"])) == 1
+
+
+def fresh(tokenizer):
+    tokenizer.added_tokens_encoder.clear()
+    tokenizer.added_tokens_decoder.clear()
+    return tokenizer
+
+
+def test_upstream_still_forgets_the_second_bias(tmp_path):
+    """When this fails, `_grow` can be `resize_token_embeddings`."""
+    model = build()
+    rows = model.config.vocab_size
+    model.resize_token_embeddings(rows + 2)
+    assert model.cls.predictions.decoder_bias.shape == [rows]
+    assert model.cls.predictions.decoder.bias.shape == [rows + 2]
+    model.save_pretrained(str(tmp_path))
+    with pytest.raises(RuntimeError, match="decoder_bias"):
+        ErnieForMaskedLM.from_pretrained(str(tmp_path))
+
+
+def test_the_first_vectors(tokenizer):
+    parts = tokenizer.convert_tokens_to_ids(tokenizer.tokenize("笔记本"))
+    for vectors in ("mean", "random", "zero"):
+        model, own = build(), fresh(tokenizer)
+        old = model.get_input_embeddings().weight.numpy()
+        bias = model.cls.predictions.decoder.bias.numpy()
+        paddle.seed(3)
+        state = paddle.get_rng_state()[0].current_seed()
+        word = add_words(model, own, ["笔记本"], vectors, seed=1)[0]
+        assert paddle.get_rng_state()[0].current_seed() == state
+        head = model.cls.predictions
+        assert head.decoder.weight is model.get_input_embeddings().weight  # tied
+        assert head.decoder_bias is head.decoder.bias
+        vector, new_bias = head.decoder.weight.numpy()[word], float(head.decoder.bias[word])
+        if vectors == "mean":
+            assert np.allclose(vector, old[parts].mean(axis=0))
+            assert new_bias == pytest.approx(bias[parts].mean())
+        elif vectors == "zero":
+            assert not vector.any() and new_bias == 0
+        else:
+            assert 0.005 < vector.std() < 0.05 and new_bias == 0
+            other = build()
+            add_words(other, fresh(tokenizer), ["笔记本"], vectors, seed=2)
+            assert not np.array_equal(other.get_input_embeddings().weight.numpy()[word], vector)
+
+
+def test_a_model_trains_on_added_words(tokenizer):
+    model = build()
+    word = add_words(model, tokenizer, ["笔记本"])[0]
+    before = model.get_input_embeddings().weight.numpy()[word]
+    optimizer = paddle.optimizer.AdamW(0.01, parameters=model.parameters())
+    ids = paddle.to_tensor([tokenizer("笔记本很高")["input_ids"]])
+    model(ids).sum().backward()
+    optimizer.step()
+    assert not np.array_equal(model.get_input_embeddings().weight.numpy()[word], before)
+
+
+def test_rows_to_spare_are_used_first(tokenizer, tmp_path):
+    """Published ERNIEs have 40,000 rows for 39,981 tokens."""
+    model = build(vocab_size=1000)
+    ids = add_words(model, tokenizer, WORDS)
+    assert ids[0] == len(tokenizer) - 3 and model.config.vocab_size == 1000
+    with pytest.raises(InputError, match=r"tokenizer.*1000"):  # far too many to spare
+        save_with_words(model, tokenizer, tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "where"),
+    [
+        ([], {}, "words"),
+        ("笔记本", {}, "words"),
+        (["笔记 本"], {}, "words"),
+        (["笔"], {}, "笔 is a token"),
+        (["[UNK]"], {}, "token"),
+        (["性价比", "性价比"], {}, "性价比"),
+        (["Zz", "zz"], {}, "zz"),
+        (["笔记本"], {"vectors": "best"}, "vectors"),
+    ],
+)
+def test_adding_refuses_and_changes_nothing(words, options, where, tokenizer):
+    model, tokens = build(), len(tokenizer)
+    with pytest.raises(InputError, match=where):
+        add_words(model, tokenizer, words, **options)
+    assert (len(tokenizer), model.config.vocab_size) == (tokens, tokens)
+
+
+def test_a_tokenizer_that_is_ahead_of_its_model_is_refused(tokenizer, tmp_path):
+    tokenizer.add_tokens(["性价比"])
+    with pytest.raises(InputError, match="tokenizer"):
+        add_words(build(), tokenizer, ["笔记本"])
+    with pytest.raises(InputError, match="tokenizer"):
+        save_with_words(build(), tokenizer, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_loading_refuses_what_does_not_fit(tokenizer, tmp_path):
+    model = build()
+    add_words(model, tokenizer, WORDS)
+    directory = save_with_words(model, tokenizer, tmp_path / "model")
+    added = directory / "added_tokens.json"
+    content = added.read_text(encoding="utf-8")
+    added.unlink()
+    with pytest.raises(InputError, match="tokens"):
+        load_with_words(directory, AutoModelForMaskedLM)
+    added.write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match="added_tokens"):
+        load_with_words(directory, AutoModelForMaskedLM)
+    added.write_text(content.replace("性价比", "性比价"), encoding="utf-8")
+    load_with_words(directory, AutoModelForMaskedLM)
+    (directory / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_with_words(directory, AutoModelForMaskedLM)
+    with pytest.raises(InputError, match=r"config\.json"):
+        load_with_words(tmp_path, AutoModelForMaskedLM)
+
+
+def test_load_backbone_takes_a_classifier_with_words(tokenizer, tmp_path):
+    model = build(ErnieForSequenceClassification)
+    add_words(model, tokenizer, WORDS)
+    save_model(model, tokenizer, tmp_path / "model", ["bad", "good"])
+    again, loaded = load_backbone(tmp_path / "model", trained=True)
+    assert len(loaded) == again.config.vocab_size
+    assert loaded.tokenize("性价比") == ["性价比"]
+    (tmp_path / "model" / "added_tokens.json").unlink()
+    with pytest.raises(InputError, match="tokens"):
+        load_backbone(tmp_path / "model")
+
+
+# --- what the first vectors are worth -------------------------------------------------------------
+
+
+def test_the_effect_of_the_vectors(vocabulary):
+    def load():
+        return build(), ErnieTokenizer(str(vocabulary))
+
+    frame = vector_effect(load, WORDS, TEXTS, hidden=0.4)
+    assert list(frame.index) == ["characters", "mean", "random", "zero"]
+    assert frame.loc["characters", "distance"] == pytest.approx(0, abs=1e-6)
+    assert (frame["distance"].iloc[1:] > 1e-4).all()
+    assert frame["loss"].notna().all() and (frame["loss"] > 0).all()
+    assert np.isnan(frame.loc["characters", "word found"])
+    assert frame["word found"].iloc[1:].between(0, 1).all()
+    assert frame.attrs["texts"] == 16 and frame.attrs["hidden"] > 10
+    pd.testing.assert_frame_equal(frame, vector_effect(load, WORDS, TEXTS, hidden=0.4))
+
+
+def test_with_the_characters_alone_the_loss_is_paddles(vocabulary):
+    model, tokenizer = build(), ErnieTokenizer(str(vocabulary))
+    frame = vector_effect(lambda: (model, tokenizer), ["笔记本"], ["笔记本好", "没有"], hidden=0.99)
+    ids = tokenizer("笔记本好")["input_ids"]
+    hide = [*ids[:4], tokenizer.mask_token_id, ids[5]]
+    loss = paddle.nn.functional.cross_entropy(
+        build()(paddle.to_tensor([hide]))[0, 4:5], paddle.to_tensor(ids[4:5])
+    )
+    assert frame.loc["characters", "loss"] == pytest.approx(float(loss), abs=1e-5)
+
+
+def test_the_effect_refuses(vocabulary):
+    def load():
+        return build(), ErnieTokenizer(str(vocabulary))
+
+    with pytest.raises(InputError, match="texts"):
+        vector_effect(load, WORDS, ["研究生命"])
+    for hidden in (0, 1, "much", 1e-9):
+        with pytest.raises(InputError, match="hidden"):
+            vector_effect(load, WORDS, TEXTS, hidden=hidden)
+
+
+# --- whole words ----------------------------------------------------------------------------------
+
+
+def test_words_of_the_dictionary_begin_once(tokenizer):
+    encoder = DictionaryEncoder(tokenizer, ["性价比很高", "研究生"])
+    for text in [*TEXTS, "é Café\tnaïve", "3.5GB"]:
+        ids, _ = encoder(text)
+        assert ids == tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert encoder("性价比很高，")[1] == [True, False, False, False, False, True]
+    assert encoder("研究生命")[1] == [True, False, False, True]
+    alone = DictionaryEncoder(tokenizer, [], "characters")
+    assert alone("性价比 Windows")[1][:4] == [True] * 4
+    assert not any(alone("windows")[1][1:])  # pieces of one Latin word
+
+
+def test_a_word_is_hidden_whole_or_not_at_all(tokenizer):
+    def cut_words(words, rest):
+        encoder = DictionaryEncoder(tokenizer, words, rest)
+        random, cut = np.random.default_rng(0), 0
+        known = DictionaryEncoder(tokenizer, WORDS, "characters")
+        rows = make_sequences(TEXTS, encoder)
+        truth = make_sequences(TEXTS, known)
+        for (ids, starts), (_, whole_starts) in zip(rows * 5, truth * 5, strict=True):
+            _, hidden = hide_words(
+                ids,
+                starts,
+                random,
+                vocab_size=len(tokenizer),
+                mask_id=tokenizer.mask_token_id,
+                special_ids=tokenizer.all_special_ids,
+                rate=0.3,
+            )
+            word = np.cumsum(whole_starts)
+            for number in set(word[hidden]):
+                cut += (word[hidden] == number).sum() < (word == number).sum()
+        return cut
+
+    assert cut_words(WORDS, "characters") == 0
+    assert cut_words(WORDS, "jieba") == 0
+    assert cut_words([], "characters") > 20
+
+
+def test_an_encoder_refuses(tokenizer):
+    with pytest.raises(InputError, match="rest"):
+        DictionaryEncoder(tokenizer, WORDS, "words")
+    with pytest.raises(InputError, match="words"):
+        DictionaryEncoder(tokenizer, [""])
+    tokenizer.add_tokens(["性价比"])
+    with pytest.raises(InputError, match="tokenizer"):
+        DictionaryEncoder(tokenizer, WORDS)
+
+
+def test_second_pretraining_restores_words_that_it_has_read(tokenizer):
+    model = build()
+    before = restore_words(model, tokenizer, TEXTS, WORDS)
+    history = pretrain_words(
+        model,
+        tokenizer,
+        TEXTS,
+        WORDS,
+        epochs=40,
+        batch_size=8,
+        learning_rate=1e-2,
+        mask_rate=0.3,
+        progress=False,
+    )
+    after = restore_words(model, tokenizer, TEXTS, WORDS)
+    assert len(history["loss"]) == 40 * 3
+    assert list(before["word"]) == list(after["word"]) and set(after["word"]) == set(WORDS)
+    assert len(after) == 16  # the last text has no word
+    assert after["right"].mean() > before["right"].mean() + 0.3
+    assert after["loss"].mean() < before["loss"].mean() - 1
+    assert ((after["word"] == after["guess"]) == after["right"]).all()
+
+
+def test_batches_do_not_change_what_is_restored(tokenizer):
+    model = build()
+    one = restore_words(model, tokenizer, TEXTS, WORDS, batch_size=1)
+    many = restore_words(model, tokenizer, TEXTS, WORDS, batch_size=7)
+    assert list(one["guess"]) == list(many["guess"])
+    assert np.allclose(one["loss"], many["loss"], atol=1e-4)
+    with pytest.raises(InputError, match="texts"):
+        restore_words(model, tokenizer, ["研究生命"], WORDS)
+
+
+# --- what it gives --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Every way once, with a tiny backbone and a handful of reviews."""
+    from course_lib.data import load_reviews
+
+    texts = [row["text"] for row in load_reviews("train")][:300]
+    directory = tmp_path_factory.mktemp("backbone")
+    tokens = build_vocabulary(texts)
+    path = directory / "own.txt"
+    path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    seed_everything(1)
+    model = ErnieForMaskedLM(ErnieConfig(vocab_size=len(tokens), **SIZES))
+    save_with_words(model, ErnieTokenizer(str(path)), directory / "model")
+    options = {
+        "train_examples": 24,
+        "test_examples": 12,
+        "pretraining_texts": 24,
+        "max_seq_length": 32,
+        "epochs": 1,
+        "split": "dev",
+        "backbone": directory / "model",
+    }
+    return options, compare_vocabulary(3, ["酒店", "房间", "笔记本"], **options)
+
+
+def test_every_way_is_compared_on_the_same_reviews(run):
+    options, frame = run
+    assert list(frame.columns) == ["label", *METHODS] and len(frame) == 12
+    assert set(np.unique(frame.to_numpy())) <= {0, 1}
+    tokens = frame.attrs["tokens"]
+    assert tokens[METHODS[1]] == tokens[METHODS[2]] < tokens[METHODS[0]]
+    assert tokens[METHODS[3]] == tokens[METHODS[0]]
+    again = compare_vocabulary(3, ["酒店", "房间", "笔记本"], METHODS[:2], **options)
+    for name in METHODS[:2]:
+        assert again[name].tolist() == frame[name].tolist()
+
+
+def test_the_table_pairs_reviews_over_seeds():
+    label = [0, 1] * 20
+    first = pd.DataFrame({"label": label, "a": label, "b": label})
+    first["b"] = [1 - value if i < 10 else value for i, value in enumerate(label)]
+    second = first.assign(b=label)
+    for run in (first, second):
+        run.attrs["tokens"] = {"a": 10.0, "b": 8.0}
+    table = vocabulary_table([first, second])
+    assert table.loc["a", "accuracy"] == 1 and table.loc["b", "accuracy"] == 0.875
+    assert table.loc["b", "difference"] == -0.125
+    assert table.loc["b", "low"] < -0.125 < table.loc["b", "high"] < 0
+    assert np.isnan(table.loc["a", "difference"])
+    assert table["tokens"].tolist() == [10, 8]
+    assert vocabulary_table(first).loc["b", "accuracy"] == 0.75
+    with pytest.raises(InputError, match="runs"):
+        vocabulary_table([])
+    with pytest.raises(InputError, match="runs"):
+        vocabulary_table([first, first.drop(columns="b")])
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"methods": ["magic"]}, "methods"),
+        ({"methods": ()}, "methods"),
+        ({"train_examples": 1}, "train_examples"),
+        ({"train_examples": 10**6}, "train_examples"),
+        ({"pretraining_texts": 0}, "texts"),
+    ],
+)
+def test_a_comparison_refuses(options, where):
+    with pytest.raises(InputError, match=where):
+        compare_vocabulary(1, WORDS, **options)
