@@ -1,0 +1,207 @@
+"""The index of questions: complete, and true of the chapters."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import course_lib  # noqa: F401, before anything that may import paddle
+from course_lib.runtime import InputError
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from tools import questions as index  # noqa: E402
+
+FAQ = {1: 5, 2: 2, 3: 10, 4: 5, 5: 6}  # questions of each part
+DRAFT = 35
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return index.read_questions()
+
+
+@pytest.fixture(scope="module")
+def sections():
+    return index.read_sections()
+
+
+def test_every_question_of_the_documents_is_in_the_list(questions):
+    wanted = {f"Q{part}.{i}" for part, count in FAQ.items() for i in range(1, count + 1)}
+    wanted |= {f"draft {number}" for number in range(1, DRAFT + 1)}
+    listed = [name for question in questions for name in question.ids]
+    assert set(listed) == wanted and len(listed) == len(wanted)
+
+
+def test_every_question_has_a_section_that_uses_its_functions(questions, sections):
+    assert index.problems(questions, sections) == []
+
+
+def test_the_page_is_up_to_date(questions, sections):
+    same = index.PAGE.read_text(encoding="utf-8") == index.page(questions, sections)
+    assert same, "run: python tools/questions.py generate"
+
+
+def test_every_link_of_the_page_leads_somewhere():
+    text = index.PAGE.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(\.\./([^)#]+)(?:#([^)]+))?\)", text)
+    assert len(links) > 60
+    for file, anchor in links:
+        assert (ROOT / file).is_file(), file
+        if anchor:
+            cells = nbformat.read(ROOT / file, as_version=4).cells
+            prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+            headings = re.findall(r"^## +(.+)$", prose, re.MULTILINE)
+            found = {heading.replace("`", "").strip().replace(" ", "-") for heading in headings}
+            assert unquote(anchor) in found, (file, anchor)
+
+
+# --- what the tool finds --------------------------------------------------------------------------
+
+LIST = """
+- theme: Speed
+  questions:
+    - ids: [Q1.1, draft 3]
+      question: How fast?
+      answers: {"02": [recipes.fuse]}
+    - ids: [Q1.2]
+      question: How slow?
+      answers: {"02": []}
+"""
+CELLS = [
+    ("markdown", "# 02 · A chapter"),
+    ("code", "from course_lib.recipes import fuse"),
+    ("markdown", "## 1 Fast\n*FAQ: Q1.1, draft 3*\n\nText."),
+    ("markdown", "### Part"),
+    ("code", "fuse(1)"),
+    ("markdown", "## 2 `Slow`\n\n*FAQ: Q1.2*"),
+    ("code", "%time print(1)"),
+    ("markdown", "## Summary"),
+    ("code", "recall_at_k"),
+]
+
+
+def chapter(directory, cells):
+    make = {"markdown": new_markdown_cell, "code": new_code_cell}
+    notebook = new_notebook(cells=[make[kind](source) for kind, source in cells])
+    nbformat.write(notebook, directory / "02_chapter.ipynb")
+    return index.read_sections(directory)
+
+
+def listed(directory, text):
+    file = directory / "questions.yml"
+    file.write_text(text, encoding="utf-8")
+    return index.read_questions(file)
+
+
+def replaced(cells, old, new):
+    changed = [(kind, source.replace(old, new)) for kind, source in cells]
+    assert changed != cells
+    return changed
+
+
+def test_a_list_and_a_chapter_that_fit(tmp_path):
+    questions, sections = listed(tmp_path, LIST), chapter(tmp_path, CELLS)
+    assert index.problems(questions, sections) == []
+    assert [(one.heading, one.ids) for one in sections] == [
+        ("1 Fast", ["Q1.1", "draft 3"]),
+        ("2 `Slow`", ["Q1.2"]),
+    ]
+    assert sections[0].names == {"fuse"} and sections[1].names == set()
+    page = index.page(questions, sections)
+    assert (
+        "| How fast? | Q1.1, draft 3 | [02 · 1 Fast](../notebooks/02_chapter.ipynb#1-Fast) | "
+        "[`recipes.fuse`](../course_lib/recipes/sentence_index.py) |"
+    ) in page
+    assert "#2-Slow) |  |" in page and page.count("## Speed") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("*FAQ: Q1.2*", "", ["Q1.2: no section of chapter 02 points to it"]),
+        ("*FAQ: Q1.2*", "*FAQ: Q1.2, Q7.7*", ["02_chapter, 2 `Slow`: no question Q7.7"]),
+        ("*FAQ: Q1.2*", "*FAQ: Q1.2, 3*", ["02_chapter, 2 `Slow`: no question 3"]),
+        ("fuse(1)", "rerank(1)", ["does not use recipes.fuse"]),
+        ("## 1 Fast", "# 1 Fast", InputError),  # which is no section
+        ("*FAQ: Q1.2*", "Text.\n\n*FAQ: Q1.2*", InputError),
+        ("*FAQ: Q1.2*", "*FAQ Q1.2*", InputError),
+    ],
+)
+def test_chapters_that_do_not_fit(tmp_path, old, new, told):
+    questions = listed(tmp_path, LIST)
+    cells = replaced(CELLS, old, new)
+    if told is InputError:
+        with pytest.raises(InputError, match="below a heading"):
+            chapter(tmp_path, cells)
+        return
+    found = index.problems(questions, chapter(tmp_path, cells))
+    assert len(found) == len(told)
+    for line, words in zip(found, told, strict=True):
+        assert words in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("recipes.fuse", "recipes.fuze", ["names recipes.fuze"]),
+        ("recipes.fuse", "recipe.fuse", ["names recipe.fuse"]),
+        ("recipes.fuse", "recipes.SWITCHES", ["names recipes.SWITCHES"]),  # no function
+        ('{"02": []}', "{}", ["does not know that", "no chapter answers it"]),
+        ('{"02": []}', '{"02": [], "03": []}', ["no section of chapter 03"]),
+    ],
+)
+def test_lists_that_do_not_fit(tmp_path, old, new, told):
+    assert old in LIST
+    questions = listed(tmp_path, LIST.replace(old, new))
+    found = index.problems(questions, chapter(tmp_path, CELLS))
+    assert len(found) == len(told)
+    for line, words in zip(found, told, strict=True):
+        assert words in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Q1.2", "Q1.1"),  # twice
+        ("Q1.2", "1.2"),
+        ("[Q1.2]", "7"),
+        ("question: How slow?", "ask: How slow?"),
+        ('{"02": []}', "none"),
+        ("- theme: Speed", "- theme: [Speed"),
+        (LIST, "3"),
+    ],
+)
+def test_lists_that_cannot_be_read(tmp_path, old, new):
+    assert old in LIST
+    with pytest.raises(InputError, match=r"questions\.yml"):
+        listed(tmp_path, LIST.replace(old, new))
+
+
+def test_commands(tmp_path, monkeypatch, capsys):
+    listed(tmp_path, LIST)
+    chapter(tmp_path, CELLS)
+    sections = index.read_sections
+    monkeypatch.setattr(index, "ROOT", tmp_path)
+    monkeypatch.setattr(index, "PAGE", tmp_path / "QUESTIONS.md")
+    monkeypatch.setattr(index, "find_function", lambda name: Path("course_lib/recipes.py"))
+    list_of = index.read_questions
+    monkeypatch.setattr(index, "read_questions", lambda: list_of(tmp_path / "questions.yml"))
+    monkeypatch.setattr(index, "read_sections", lambda: sections(tmp_path))
+    assert index.main(["generate", "--check"]) == 1 and not index.PAGE.exists()
+    assert index.main(["generate"]) == 0 and index.PAGE.is_file()
+    assert index.main(["generate", "--check"]) == 0
+    index.PAGE.write_text("old", encoding="utf-8")
+    assert index.main(["generate", "--check"]) == 1
+    assert "QUESTIONS.md: differs" in capsys.readouterr().out
+    chapter(tmp_path, replaced(CELLS, "fuse(1)", "rerank(1)"))
+    assert index.main(["generate"]) == 1
+    assert "does not use" in capsys.readouterr().err
+    chapter(tmp_path, replaced(CELLS, "*FAQ: Q1.2*", "*FAQ Q1.2*"))
+    assert index.main(["generate"]) == 2
