@@ -1,0 +1,561 @@
+"""Uneven classes, learning curves, augmentation: each recipe's effect, and bad input."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import course_lib  # noqa: F401
+from course_lib.data import load_reviews
+from course_lib.recipes import (
+    REMEDIES,
+    DeleteWords,
+    FillWords,
+    Finetune,
+    FocalLoss,
+    SwapWords,
+    apply_threshold,
+    augment,
+    best_threshold,
+    class_weights,
+    compare_imbalance,
+    curve_points,
+    imbalance_table,
+    labelled_subset,
+    learning_curve,
+    make_imbalanced,
+    over_sample,
+    tfidf_learner,
+    under_sample,
+)
+from course_lib.runtime import InputError
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+import pandas as pd
+import pytest
+import training_runs
+from paddlenlp.datasets import MapDataset
+from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
+
+
+def rows(*counts):
+    """So many examples of class 0, 1, ..., mixed."""
+    labels = np.repeat(np.arange(len(counts)), counts)
+    np.random.RandomState(0).shuffle(labels)
+    examples = [{"text": f"文本{i}", "label": int(one), "id": i} for i, one in enumerate(labels)]
+    return MapDataset(examples, label_list=[str(one) for one in range(len(counts))])
+
+
+def counts(dataset):
+    return Counter(row["label"] for row in dataset)
+
+
+def ids(dataset):
+    return [row["id"] for row in dataset]
+
+
+# --- sampling
+
+
+def test_a_class_is_made_rare_at_the_ratio_asked_for():
+    data = rows(300, 400, 200)
+    made = make_imbalanced(data, 20, rare=0)
+    assert counts(made) == {0: 20, 1: 400, 2: 200}
+    assert ids(made) == sorted(ids(made)) and made.label_list == data.label_list
+    assert ids(made) == ids(make_imbalanced(data, 20, rare=0))
+    assert ids(made) != ids(make_imbalanced(data, 20, rare=0, seed=1))
+    assert counts(make_imbalanced(rows(300, 400), 20, 0, max_examples=210)) == {0: 10, 1: 200}
+    assert len(data) == 900, "the data passed in stays as it is"
+
+
+@pytest.mark.parametrize(
+    "data, options, names",
+    [
+        (rows(5, 400), {"ratio": 20}, "20 leaves 20 of 5"),
+        (rows(5, 10), {"ratio": 20}, "leaves 0 of 5"),
+        (rows(5, 10), {"ratio": 0}, "ratio"),
+        (rows(5, 10), {"rare": 2}, "the classes are 0, 1"),
+        (rows(5), {}, "one of two or more"),
+        (rows(5, 100), {"max_examples": 0}, "max_examples"),
+        (rows(5, 100), {"max_examples": 20}, "leaves 0"),
+        (rows(5, 100), {"seed": -1}, "seed"),
+        (MapDataset([]), {}, "is empty"),
+        (MapDataset([{"text": "a"}]), {}, "label"),
+    ],
+)
+def test_what_cannot_be_made_uneven_is_refused(data, options, names):
+    with pytest.raises(InputError, match=names):
+        make_imbalanced(data, **options)
+
+
+def test_under_sampling_keeps_the_small_class_whole():
+    data = rows(10, 200, 30)
+    less = under_sample(data)
+    assert counts(less) == {0: 10, 1: 10, 2: 10}
+    assert len(set(ids(less))) == 30, "no example twice"
+    rare = {row["id"] for row in data if row["label"] == 0}
+    assert rare <= set(ids(less))
+    assert ids(less) != ids(under_sample(data, seed=1))
+
+
+def test_over_sampling_repeats_all_examples_of_a_class_alike():
+    data = rows(30, 100)
+    more = over_sample(data)
+    assert counts(more) == {0: 100, 1: 100}
+    assert ids(more)[:130] == ids(data), "what was there stays, copies stand behind it"
+    times = Counter(row["id"] for row in more if row["label"] == 0)
+    assert len(times) == 30 and set(times.values()) == {3, 4}
+    with pytest.raises(InputError, match="is empty"):
+        over_sample(MapDataset([]))
+
+
+def test_class_weights_are_those_of_the_formula():
+    labels = [0] * 5 + [1] * 95
+    weights = class_weights(labels)
+    assert weights == pytest.approx([100 / (2 * 5), 100 / (2 * 95)])
+    assert np.mean(weights[labels]) == pytest.approx(1)
+    assert class_weights([0, 1, 2, 2], 3) == pytest.approx([4 / 3, 4 / 3, 2 / 3])
+    for bad, number in (([], None), ([0, 2], None), ([0, 1], 3), ([0, 1, 2], 2)):
+        with pytest.raises(InputError, match="once at least"):
+            class_weights(bad, number)
+
+
+# --- the loss
+
+
+def logits_and_labels(count=12, classes=3):
+    random = np.random.RandomState(0)
+    logits = paddle.to_tensor(3 * random.randn(count, classes), "float32")
+    return logits, paddle.to_tensor(random.randint(classes, size=count), "int64")
+
+
+def test_focal_loss_without_gamma_is_cross_entropy():
+    logits, labels = logits_and_labels()
+    assert float(FocalLoss(0)(logits, labels)) == pytest.approx(
+        float(F.cross_entropy(logits, labels)), rel=1e-6
+    )
+    weights = [0.5, 2.0, 1.0]
+    each = F.cross_entropy(logits, labels, reduction="none").numpy()
+    expected = np.mean(each * np.array(weights)[labels.numpy()])
+    assert float(FocalLoss(0, weights)(logits, labels)) == pytest.approx(expected, rel=1e-6)
+    shaped = logits.reshape([3, 4, 3]), labels.reshape([3, 4])
+    assert float(FocalLoss(2)(*shaped)) == pytest.approx(float(FocalLoss(2)(logits, labels)))
+
+
+def test_focal_loss_is_its_formula_and_its_gradient_is_the_formula_s():
+    logits, labels = logits_and_labels()
+    logits.stop_gradient = False
+    loss = FocalLoss(2.0)(logits, labels)
+    loss.backward()
+    true = F.softmax(logits.detach().astype("float64")).numpy()[range(12), labels.numpy()]
+    assert float(loss) == pytest.approx(np.mean(-((1 - true) ** 2) * np.log(true)), rel=1e-5)
+
+    def by_hand(values):
+        p = np.exp(values - values.max(1, keepdims=True))
+        p = (p / p.sum(1, keepdims=True))[range(12), labels.numpy()]
+        return np.mean(-((1 - p) ** 2) * np.log(p))
+
+    values = logits.detach().numpy().astype("float64")
+    for place in ((0, 0), (3, 2), (11, 1)):
+        step = np.zeros_like(values)
+        step[place] = 1e-5
+        slope = (by_hand(values + step) - by_hand(values - step)) / 2e-5
+        assert logits.grad.numpy()[place] == pytest.approx(slope, abs=1e-5)
+
+
+def test_easy_examples_lose_their_share_and_sure_ones_give_numbers():
+    easy, hard = paddle.to_tensor([[0.0, 2.2]]), paddle.to_tensor([[2.2, 0.0]])
+    label = paddle.to_tensor([1])
+    plain = [float(FocalLoss(0)(one, label)) for one in (easy, hard)]
+    focal = [float(FocalLoss(2)(one, label)) for one in (easy, hard)]
+    assert focal[0] / plain[0] == pytest.approx(0.01, rel=0.1)
+    assert focal[1] / plain[1] == pytest.approx(0.81, rel=0.02)
+    for gamma in (0.0, 0.5, 2.0):
+        sure = paddle.to_tensor([[0.0, 500.0], [500.0, 0.0]], stop_gradient=False)
+        loss = FocalLoss(gamma)(sure, paddle.to_tensor([1, 1]))
+        loss.backward()
+        assert np.isfinite(float(loss)) and np.isfinite(sure.grad.numpy()).all()
+
+
+def test_paddle_s_own_weights_cancel_in_a_batch_of_one_class():
+    """Why the recipe has its own mean; when this fails, the chapter must be told."""
+    logits, weights = paddle.to_tensor([[0.3, 1.0], [0.0, 2.0]]), [10.0, 0.5]
+    labels = paddle.to_tensor([1, 1])
+    theirs = paddle.nn.CrossEntropyLoss(weight=paddle.to_tensor(weights))(logits, labels)
+    plain = float(F.cross_entropy(logits, labels))
+    assert float(theirs) == pytest.approx(plain)
+    assert float(FocalLoss(0, weights)(logits, labels)) == pytest.approx(0.5 * plain)
+
+
+def test_losses_that_make_no_sense_are_refused():
+    for gamma in (-1, float("nan"), float("inf"), "2", None):
+        with pytest.raises(InputError, match="gamma"):
+            FocalLoss(gamma)
+    for weight in ([-1, 1], [float("nan"), 1], 3.0):
+        with pytest.raises(InputError, match="weight"):
+            FocalLoss(2, weight)
+    with pytest.raises(InputError, match="3 numbers for 2 classes"):
+        FocalLoss(2, [1, 1, 1])(paddle.zeros([4, 2]), paddle.zeros([4], "int64"))
+
+
+# --- the threshold
+
+
+def test_the_best_threshold_is_the_best_of_all():
+    random = np.random.RandomState(3)
+    rare = random.rand(200) < 0.1
+    values = random.rand(200) * 0.35 + 0.15 * rare
+    limit = best_threshold(values, rare)
+    scores = {t: f1_score(rare, values >= t, average="macro") for t in np.linspace(0, 1, 1001)}
+    assert f1_score(rare, values >= limit, average="macro") >= max(scores.values()) - 1e-9
+    assert limit < 0.5, "the rare class never gets more than a half here"
+
+
+def test_a_threshold_that_changes_nothing_stays_at_one_half():
+    assert best_threshold([0.9, 0.8, 0.1, 0.2], [True, True, False, False]) == 0.5
+    assert best_threshold([0.3, 0.3, 0.3], [True, False, False]) == 0.5
+
+
+@pytest.mark.parametrize(
+    "values, rare",
+    [
+        ([0.1, 0.2], [True]),
+        ([0.1, 0.2], [True, True]),
+        ([0.1, 0.2], [False, False]),
+        ([0.1, 1.2], [True, False]),
+        ([0.1, float("nan")], [True, False]),
+        ([], []),
+    ],
+)
+def test_thresholds_of_nothing_are_refused(values, rare):
+    with pytest.raises(InputError, match="probabilities"):
+        best_threshold(values, rare)
+
+
+def test_a_threshold_in_use():
+    values = np.array([[0.2, 0.5, 0.3], [0.1, 0.3, 0.6], [0.4, 0.35, 0.25]])
+    assert apply_threshold(values, 0, 0.2).tolist() == [0, 2, 0]
+    assert apply_threshold(values, 0, 0.9).tolist() == [1, 2, 1]
+    assert values[0, 0] == 0.2, "the array passed in stays as it is"
+
+
+# --- the comparison
+
+
+def test_the_table_is_scikit_learn_s():
+    random = np.random.RandomState(0)
+    labels = (random.rand(300) < 0.8).astype(int)
+    answers = {
+        "nothing": np.where(random.rand(300) < 0.8, labels, 1),
+        "better": np.where(random.rand(300) < 0.9, labels, 0),
+    }
+    table = imbalance_table(labels, answers)
+    weights = np.where(labels == 0, 1 / (labels == 0).sum(), 20 / (labels == 1).sum())
+    at_20 = imbalance_table(labels, answers, ratio=20)
+    for name, answer in answers.items():
+        for made, weight in ((table, None), (at_20, weights)):
+            options = {"sample_weight": weight}
+            expected = {
+                "macro F1": f1_score(labels, answer, average="macro", **options),
+                "accuracy": accuracy_score(labels, answer, **options),
+                "recall": recall_score(labels, answer, pos_label=0, **options),
+                "precision": precision_score(labels, answer, pos_label=0, **options),
+            }
+            assert made.loc[name, list(expected)].to_dict() == pytest.approx(expected)
+    assert table["recall"].tolist() == pytest.approx(at_20["recall"].tolist())
+    assert (at_20.loc["nothing"].filter(like="gain") == 0).all()
+    row = at_20.loc["better"]
+    assert row["gain"] == pytest.approx(row["macro F1"] - at_20.loc["nothing", "macro F1"])
+    assert row["gain low"] < row["gain"] < row["gain high"]
+    assert row["recall gain low"] <= row["recall gain"] <= row["recall gain high"]
+
+
+def test_intervals_cover_what_they_say_and_pairs_are_pairs():
+    """The spread of a difference of two recalls in closed form."""
+    labels = np.array([0] * 200 + [1] * 400)
+    plain, other = np.ones(600, int), np.ones(600, int)
+    plain[:100] = 0
+    other[:120] = 0  # the same hundred, and twenty more
+    row = imbalance_table(labels, {"a": plain, "b": other}, resamples=4000).loc["b"]
+    spread = 1.96 * np.sqrt(0.1 * 0.9 / 200)  # 20 of 200 differ, all in one direction
+    assert row["recall gain"] == pytest.approx(0.1)
+    assert row["recall gain high"] - row["recall gain low"] == pytest.approx(2 * spread, rel=0.06)
+
+
+def test_several_seeds_are_averaged():
+    labels = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    one, two = np.array([0, 0, 0, 1, 1, 1, 1, 1]), np.array([0, 1, 1, 1, 1, 1, 1, 0])
+    both = imbalance_table(labels, {"a": np.stack([one, two]), "b": np.stack([two, one])})
+    each = [imbalance_table(labels, {"a": answer}).loc["a"] for answer in (one, two)]
+    for figure in ("macro F1", "recall", "precision", "accuracy"):
+        assert both.loc["a", figure] == pytest.approx(np.mean([row[figure] for row in each]))
+        assert both.loc["b", figure] == pytest.approx(both.loc["a", figure])
+    assert both.loc["b", "gain low"] <= 0 <= both.loc["b", "gain high"]
+
+
+@pytest.mark.parametrize(
+    "labels, predictions, options",
+    [
+        ([0, 1], {}, {}),
+        ([], {"a": []}, {}),
+        ([0, 1], {"a": [0, 1, 1]}, {}),
+        ([0, 1], {"a": [0, 1], "b": [[0, 1], [1, 1]]}, {}),
+        ([1, 1], {"a": [0, 1]}, {}),
+        ([0, 0], {"a": [0, 1]}, {}),
+        ([0, -1], {"a": [0, 1]}, {}),
+        ([0, 1], {"a": [0, 1]}, {"rare": 5}),
+        ([0, 1], {"a": [0, 1]}, {"ratio": 0}),
+        ([0, 1], {"a": [0, 1]}, {"ratio": float("nan")}),
+    ],
+)
+def test_tables_of_nothing_are_refused(labels, predictions, options):
+    with pytest.raises(InputError):
+        imbalance_table(labels, predictions, **options)
+
+
+def test_each_remedy_gets_its_data_and_its_loss():
+    calls = {}
+
+    def learner(train, criterion, seed):
+        name = list(calls)[-1]
+        calls[name] = (counts(train), criterion, seed)
+        chances = {"nothing": 0.3}.get(name, 0.6)
+
+        def classify(examples):
+            values = np.full(len(examples), 0.1)
+            values[[row["label"] == 0 for row in examples]] = chances
+            return np.stack([values, 1 - values], axis=1)
+
+        return classify
+
+    data = [rows(10, 200), rows(4, 80), rows(20, 40)]
+    found = compare_imbalance(learner, *data, seed=7, progress=lambda name: calls.update({name: 0}))
+    assert tuple(found) == REMEDIES
+    assert calls["threshold"] == 0, "nothing is trained for it"
+    assert [calls[name][0] for name in ("nothing", "class weights", "focal loss")] == [
+        {0: 10, 1: 200}
+    ] * 3
+    assert calls["under-sampling"][0] == {0: 10, 1: 10}
+    assert calls["over-sampling"][0] == {0: 200, 1: 200}
+    assert calls["nothing"][1] is None
+    assert calls["class weights"][1].gamma == 0
+    assert calls["class weights"][1].weight.numpy() == pytest.approx([10.5, 0.525])
+    assert calls["focal loss"][1].gamma == 2 and calls["focal loss"][1].weight is None
+    assert {one[2] for one in calls.values() if one} == {7}
+    labels = np.array([row["label"] for row in data[2]])
+    assert found["nothing"].tolist() == [1] * 60, "0.3 is below one half"
+    assert (found["threshold"] == labels).all(), "and above the threshold that dev shows"
+
+    for bad in ({"remedies": ["prayer"]}, {"remedies": "nothing"}, {"remedies": []}, {"rare": 9}):
+        with pytest.raises(InputError):
+            compare_imbalance(learner, *data, **bad)
+    with pytest.raises(InputError, match="dev: has no example of class 0"):
+        compare_imbalance(learner, data[0], rows(0, 5), data[2])
+
+
+def test_the_threshold_alone_trains_once():
+    trained = []
+
+    def learner(train, criterion, seed):
+        trained.append(criterion)
+        return lambda examples: np.full((len(examples), 2), 0.5)
+
+    compare_imbalance(learner, rows(5, 50), rows(5, 50), rows(5, 50), remedies=["threshold"])
+    assert trained == [None]
+
+
+def test_remedies_find_the_rare_class_of_real_reviews():
+    """At 20:1 a plain linear model hardly ever says "negative"; sampling and a threshold do."""
+    train = make_imbalanced(load_reviews("train", 4000), 20)
+    dev = make_imbalanced(load_reviews("dev"), 20)
+    test = load_reviews("test", 400)
+    names = ["nothing", "under-sampling", "over-sampling", "threshold"]
+    found = compare_imbalance(tfidf_learner, train, dev, test, remedies=names)
+    table = imbalance_table([row["label"] for row in test], found, ratio=20)
+    assert table.loc["nothing", "recall"] < 0.1
+    assert (table.loc[names[1:], "recall gain low"] > 0).all()
+
+
+# --- learning curves
+
+
+def test_subsets_are_balanced_and_lie_inside_each_other():
+    data = rows(300, 200, 100)
+    small, large = labelled_subset(data, 30), labelled_subset(data, 90)
+    assert counts(small) == {0: 10, 1: 10, 2: 10}
+    assert counts(large) == {0: 30, 1: 30, 2: 30}
+    assert set(ids(small)) < set(ids(large)) and ids(large) == sorted(ids(large))
+    assert ids(small) != ids(labelled_subset(data, 30, seed=1))
+    assert counts(labelled_subset(data, 400)) == {0: 150, 1: 150, 2: 100}
+    assert len(labelled_subset(data, 600)) == 600
+    for size in (2, 601, 3.5):
+        with pytest.raises(InputError, match="size"):
+            labelled_subset(data, size)
+
+
+def test_a_learning_curve_rises_on_reviews_and_has_intervals():
+    train, test = load_reviews("train", 2000), load_reviews("test", 400)
+    seen = []
+    right = learning_curve({"tf-idf": tfidf_learner}, train, test, [20, 2000], progress=seen.append)
+    assert right.shape == (2, 400) and seen == ["tf-idf, 20", "tf-idf, 2000"]
+    points = curve_points(right)
+    assert points.loc[("tf-idf", 2000), "low"] > points.loc[("tf-idf", 20), "high"]
+    row = points.loc[("tf-idf", 2000)]
+    half = 1.96 * np.sqrt(row["accuracy"] * (1 - row["accuracy"]) / 400)
+    assert row["high"] - row["low"] == pytest.approx(2 * half, rel=0.15)
+    again = learning_curve({"tf-idf": tfidf_learner}, train, test, [20, 2000])
+    pd.testing.assert_frame_equal(right, again)
+    both = curve_points(
+        [right, learning_curve({"tf-idf": tfidf_learner}, train, test, [20, 2000], 1)]
+    )
+    assert both.shape == points.shape
+
+    for bad in ([], [right, right.iloc[:1]]):
+        with pytest.raises(InputError, match="runs"):
+            curve_points(bad)
+    with pytest.raises(InputError, match="learners"):
+        learning_curve({}, train, test, [20])
+    with pytest.raises(InputError, match="size"):
+        learning_curve({"tf-idf": tfidf_learner}, train, test, [4000])
+
+
+def test_a_linear_model_has_no_other_loss():
+    with pytest.raises(InputError, match="criterion"):
+        tfidf_learner(training_runs.dataset(20), FocalLoss())
+
+
+def test_finetuning_learns_with_the_loss_and_for_the_steps_that_it_is_told(monkeypatch):
+    import course_lib.recipes.labels as labels
+
+    data, test = training_runs.dataset(60), training_runs.dataset(40, seed=1)
+    monkeypatch.setattr(
+        labels, "load_backbone", lambda source, **_: training_runs.model_and_tokenizer(seed=1)
+    )
+    losses = []
+
+    def criterion(logits, targets):
+        losses.append(len(targets))
+        return F.cross_entropy(logits, targets)
+
+    learner = Finetune(steps=80, batch_size=8, max_seq_length=32, learning_rate=5e-3)
+    classify = learner(data, criterion)
+    assert len(losses) == 80 and set(losses) == {8, 4}
+    answers = classify(test)
+    assert answers.shape == (40, 2) and answers.sum(1) == pytest.approx(np.ones(40), abs=1e-5)
+    assert np.mean(answers.argmax(1) == [row["label"] for row in test]) > 0.9
+    assert (learner(data, criterion)(test) == answers).all(), "the same seed, the same bits"
+    assert (learner(data, criterion, seed=1)(test) != answers).any()
+    short = Finetune(steps=3, batch_size=8, max_seq_length=32)(data)(test)
+    assert np.abs(short - 0.5).mean() < np.abs(answers - 0.5).mean()
+    with pytest.raises(InputError, match="steps"):
+        Finetune(steps=0)(data)
+    with pytest.raises(InputError, match="is empty"):
+        learner(MapDataset([]))
+
+
+def test_the_backbone_is_what_is_fine_tuned_and_frozen_layers_stay(monkeypatch):
+    import course_lib.recipes.labels as labels
+
+    models, load = [], labels.load_backbone
+
+    def remember(*arguments, **options):
+        models.append(load(*arguments, **options))
+        return models[-1]
+
+    monkeypatch.setattr(labels, "load_backbone", remember)
+    data = load_reviews("train", 8)
+    answers = Finetune(steps=1, batch_size=4, max_seq_length=16, frozen=3)(data)(data)
+    assert answers.shape == (8, 2)
+    before, _ = load(None, num_classes=2)
+    moved = {
+        name
+        for name, value in models[0][0].state_dict().items()
+        if name.startswith("ernie.") and (value != before.state_dict()[name]).any()
+    }
+    assert moved and all(".layers.3." in name or ".pooler." in name for name in moved)
+
+
+# --- augmentation
+
+
+def texts():
+    return MapDataset(
+        [
+            {"text": "房间很干净，早餐也不错", "label": 1},  # clean room, breakfast not bad either
+            {"text": "服务态度太差了", "label": 0},  # the service was too bad
+            {"text": "好", "label": 1},
+        ],
+        label_list=["negative", "positive"],
+    )
+
+
+@pytest.mark.parametrize("change", [DeleteWords(0.3), SwapWords()])
+def test_copies_have_the_words_and_the_label_of_their_original(change):
+    data = texts()
+    more = augment(data, change, copies=2)
+    assert [row["text"] for row in more][:3] == [row["text"] for row in data]
+    assert more.label_list == data.label_list and len(data) == 3
+    made = list(more)[3:]
+    assert len(made) == 4, "one word can be neither left out nor swapped"
+    for row in made:
+        origin = data[row["made_from"]]
+        assert row["label"] == origin["label"] and row["text"] != origin["text"]
+        missing = Counter(origin["text"]) - Counter(row["text"])
+        assert not Counter(row["text"]) - Counter(origin["text"])
+        assert bool(missing) == isinstance(change, DeleteWords)
+    assert list(more) == list(augment(data, change, copies=2))
+    assert list(more) != list(augment(data, change, copies=2, seed=1))
+
+
+@pytest.fixture(scope="module")
+def fill():
+    return FillWords(rate=0.3, top=3)
+
+
+def test_a_language_model_fills_whole_words_and_leaves_the_rest(fill):
+    data = MapDataset([*load_reviews("train", 6), {"text": "WiFi 123 ！", "label": 0}])
+    more = augment(data, fill)
+    assert len(more) == 13, "where there is nothing Chinese, nothing is filled"
+    for row in list(more)[7:]:
+        origin = data[row["made_from"]]["text"]
+        assert len(row["text"]) == len(origin)
+        changed = [(a, b) for a, b in zip(origin, row["text"], strict=True) if a != b]
+        assert 0 < len(changed) < len(origin)
+        assert all("\u4e00" <= one <= "\u9fff" for pair in changed for one in pair)
+    assert list(more) == list(augment(data, fill))
+
+
+def test_what_is_filled_in_is_likelier_than_chance(fill):
+    text = "酒店的早餐很好，房间也很干净"
+    random = np.random.RandomState(0)
+    made = [fill(text, random) for _ in range(12)]
+    usual = set("".join(row["text"] for row in load_reviews("train", 200)))
+    written = {b for one in made for a, b in zip(text, one, strict=True) if a != b}
+    assert written and np.mean([one in usual for one in written]) > 0.9
+
+
+def test_only_the_beginning_that_is_read_is_changed():
+    fill = FillWords(rate=0.9, max_seq_length=12)
+    text = "房间很干净" * 10
+    made = fill(text, np.random.RandomState(0))
+    assert made[10:] == text[10:] and made != text
+
+
+@pytest.mark.parametrize("rate", [0, 1, -0.1, "0.1", True, float("nan")])
+def test_rates_that_are_no_share_are_refused(rate):
+    for kind in (DeleteWords, SwapWords):
+        with pytest.raises(InputError, match="rate"):
+            kind(rate)
+
+
+def test_augmenting_refuses_bad_numbers():
+    for options in ({"copies": 0}, {"tries": 0}, {"seed": -1}):
+        with pytest.raises(InputError, match=next(iter(options))):
+            augment(texts(), SwapWords(), **options)
+    with pytest.raises(InputError, match="is empty"):
+        augment(MapDataset([]), SwapWords())
+    with pytest.raises(InputError, match="tokenizer"):
+        FillWords(model=paddle.nn.Linear(1, 1))
+    never = augment(texts(), lambda text, random: text)
+    assert len(never) == 3, "a change that changes nothing gives no copies"
