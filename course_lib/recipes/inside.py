@@ -7,6 +7,7 @@ import copy
 import math
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -264,8 +265,10 @@ def log_graph(
     with (
         open(os.devnull, "w") as nowhere,
         contextlib.redirect_stdout(nowhere),
+        warnings.catch_warnings(),  # of what VisualDL asks Paddle for
         LogWriter(logdir=str(directory)) as writer,
     ):
+        warnings.simplefilter("ignore")
         try:
             writer.add_graph(twin, list(input_spec))
         except Exception as error:  # whatever the translation meets
