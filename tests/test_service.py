@@ -264,6 +264,21 @@ def test_a_batch_gathers_while_the_model_works():
     assert slow.batches == [["0"], ["1", "2", "3", "4"], ["5", "6", "7"], ["a", "b", "c"]]
 
 
+def test_a_batch_is_the_oldest_text_and_those_of_its_length():
+    async def work(batcher, slow):
+        texts = ["first", "aaaa", "b", "cccc", "d", "eeeee", "f"]
+        tasks = [asyncio.create_task(batcher.classify(texts[:1]))]
+        await until(lambda: slow.batches)
+        tasks += [asyncio.create_task(batcher.classify([text])) for text in texts[1:]]
+        await until(lambda: batcher.busy == len(texts))
+        slow.go.set()
+        answers = await asyncio.gather(*tasks)
+        assert [rows[0]["labels"] for rows in answers] == [[text] for text in texts]
+
+    slow = in_a_loop(Limits(max_batch=3, max_wait_ms=0), work)
+    assert slow.batches == [["first"], ["aaaa", "cccc", "eeeee"], ["b", "d", "f"]]
+
+
 def test_a_request_larger_than_a_batch_goes_alone_and_one_turns_batching_off():
     async def work(batcher, slow):
         slow.go.set()

@@ -100,18 +100,34 @@ class Batcher:
 
     def _gather(self) -> list[tuple[list[str], asyncio.Future]]:
         """The next jobs; none when the service stops. A full batch leaves at once."""
-        jobs, count, most = [], 0, self.limits.max_batch
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self.stopping)
             until = time.monotonic() + self.limits.max_wait_ms / 1000
-            while True:
-                while self._jobs and (not jobs or count + len(self._jobs[0][0]) <= most):
-                    jobs.append(self._jobs.popleft())
-                    count += len(jobs[-1][0])
-                if self._jobs or self.stopping or count >= most:
-                    return jobs
+            while not self.stopping and self._waiting() < self.limits.max_batch:
                 if not self._changed.wait(until - time.monotonic()):
-                    return jobs
+                    break
+            return self._take()
+
+    def _waiting(self) -> int:
+        return sum(len(texts) for texts, _ in self._jobs)
+
+    def _take(self) -> list[tuple[list[str], asyncio.Future]]:
+        """The job that has waited longest, and with it those of the most similar length.
+
+        A batch is as long as its longest text. As the oldest always goes, none waits for ever.
+        """
+        if not self._jobs:
+            return []
+        length = {id(job): max(map(len, job[0])) for job in self._jobs}
+        wanted = length[id(self._jobs[0])]
+        taken, room = set(), self.limits.max_batch
+        for job in sorted(self._jobs, key=lambda job: abs(length[id(job)] - wanted)):  # stable
+            if len(job[0]) <= room or not taken:
+                taken.add(id(job))
+                room -= len(job[0])
+        jobs = [job for job in self._jobs if id(job) in taken]
+        self._jobs = deque(job for job in self._jobs if id(job) not in taken)
+        return jobs
 
     def _answer(self, jobs: list) -> list[list[dict] | Exception]:
         try:
