@@ -4,9 +4,10 @@
 
 A classifier (the shipped backbone, fine-tuned for a minute) is cut to 2/3 of its heads and neurons,
 quantised to INT8, exported and served: the fastest form that the course makes of it. (It is not
-trained after the cut; how right its labels are makes no difference here.) 32 clients, in one process of their own that does as little as it can, send one short review
-each, wait for the answer and send the next. They do so to the service with dynamic batching, and to
-the same service with `--max_batch 1`, which is one request at a time; the two take turns.
+trained after the cut; how right its labels are makes no difference here.) 32 clients, in one
+process of their own that does as little as it can, send one short review each, wait for the answer
+and send the next. They do so to the service with dynamic batching, and to the same service with
+`--max_batch 1`, which is one request at a time; the two take turns.
 
 `ratio`: requests per second with batching over those without, the median of the rounds. Batching
 saves what a run of the model costs however small it is, so it gains most for short texts:
