@@ -223,8 +223,11 @@ def add_words(
     if vectors not in VECTORS:
         raise InputError("vectors", f"is {vectors!r}", f"one of {', '.join(VECTORS)}")
     lower = getattr(tokenizer, "do_lower_case", False)
-    words = [word.lower() if lower else word for word in _words(words)]
-    known = [word for word in words if _is_token(tokenizer, word)]
+    words = _words(words)
+    known = [word for word in words if word in tokenizer.all_special_tokens]
+    words = [word.lower() if lower else word for word in words]
+    unknown = tokenizer.unk_token_id
+    known += [word for word in words if tokenizer.convert_tokens_to_ids(word) != unknown]
     if known or len(set(words)) < len(words):
         twice = known or [word for word, count in Counter(words).items() if count > 1]
         raise InputError("words", f"{twice[0]} is a token already, or twice", "new words, once")
@@ -233,7 +236,8 @@ def add_words(
         problem = f"has {len(tokenizer)} tokens"
         raise InputError("tokenizer", problem, f"at most {rows}, the rows of the embedding")
     pieces = [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(word)) for word in words]
-    tokenizer.add_tokens(words)
+    with _quiet():
+        tokenizer.add_tokens(words)
     ids = tokenizer.convert_tokens_to_ids(words)
     _grow(model, max(rows, len(tokenizer)))  # published ERNIEs have rows to spare
     head = model.get_output_embeddings()
@@ -446,9 +450,3 @@ def _words(words: Iterable[str]) -> list[str]:
         if not word or any(character.isspace() for character in word):
             raise InputError("words", f"number {number} is {word!r}", "no white space in a word")
     return words
-
-
-def _is_token(tokenizer, word: str) -> bool:
-    return word == tokenizer.unk_token or (
-        tokenizer.convert_tokens_to_ids(word) != tokenizer.unk_token_id
-    )

@@ -247,16 +247,18 @@ def compare_vocabulary(
     unknown = [method for method in methods if method not in METHODS]
     if unknown or not methods or isinstance(methods, str):
         raise InputError("methods", f"is {methods!r}", f"some of {', '.join(METHODS)}")
+    train_examples = whole("train_examples", train_examples, 2)
+    pretraining_texts = whole("pretraining_texts", pretraining_texts, 1)
     source = str(backbone or os.environ.get("COURSE_BACKBONE") or _default_name())
     train, judged = load_reviews("train"), load_reviews(split, max_examples=test_examples)
     random = np.random.default_rng(seed)
     drawn = random.permutation(len(train))
-    if not 2 <= whole("train_examples", train_examples, 2) <= len(train):
+    if train_examples > len(train):
         raise InputError("train_examples", f"is {train_examples}", f"at most {len(train)}")
     labelled = MapDataset(
         [train[int(i)] for i in drawn[:train_examples]], label_list=train.label_list
     )
-    unlabelled = [train[int(i)]["text"] for i in drawn[: whole("texts", pretraining_texts, 1)]]
+    unlabelled = [train[int(i)]["text"] for i in drawn[:pretraining_texts]]
     answers = {"label": [example["label"] for example in judged]}
     tokens = {}
     for method in methods:
