@@ -60,6 +60,18 @@ PRICES = pd.DataFrame(
     {"activations": [90.0, 45, 6, 3], "milliseconds": [700.0, 650, 980, 900]},
     index=pd.MultiIndex.from_product([[False, True], [1, 2]]).swaplevel(),
 )
+EFFECT = pd.DataFrame(
+    {
+        "loss": [1.5, 1.7, 2.5],
+        "distance": [0.0, 0.1, 0.4],
+        "word found": [np.nan, 0.2, 0.0],
+    },
+    index=["characters", "mean", "zero"],
+)
+DIFFERENCES = pd.DataFrame(
+    {"difference": [np.nan, 0.01, -0.05], "low": [np.nan, -0.02, -0.08], "high": [np.nan, 0.03, 0]},
+    index=["nothing", "words added", "整词"],
+)
 FIGURES = {
     "histogram": lambda: plotting.length_histogram([3, 5, 8, 200, 900], 128),
     "curves": lambda: plotting.learning_curves(HISTORY, chance=0.5),
@@ -107,6 +119,22 @@ FIGURES = {
         [0, 1, 1],
         ["坏", "好😀"],
     ),
+    "transitions": lambda: plotting.transition_map(
+        [[0.5, -1.0], [0.1, 0.0]], ["O", "B-人😀"], "learnt"
+    ),
+    "many transitions": lambda: plotting.transition_map(
+        np.eye(49) - 0.5, [f"PER-{number}" for number in range(49)]
+    ),
+    "shares": lambda: plotting.share_panels(
+        {"甲": pd.DataFrame({"found": [0.1, 1.0], "kept": [1.0, 0.5]}, index=[0.001, 0.003])},
+        "learning rate",
+        "Learnt and kept",
+    ),
+    "entities": lambda: plotting.entity_text(
+        ["联想 good 笔记本😀", "无"], [[(0, 2, "品牌"), (8, 11, "类别")], []], row=6
+    ),
+    "vectors": lambda: plotting.vector_effects(EFFECT),
+    "differences": lambda: plotting.method_differences(DIFFERENCES),
     "limits": lambda: plotting.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
     "peaks": lambda: plotting.batch_peaks(
         [(1, 700 * 2**20), (2, 720 * 2**20), (16, None), (9, 880 * 2**20)],
@@ -593,3 +621,62 @@ def test_the_price_of_memory_has_a_bar_an_arm_in_both_panels():
     assert "2 pieces, recompute: 3 MB, 900 ms" in figure.alt
     with pytest.raises(ValueError, match="no rows"):
         plotting.memory_price(PRICES[:0])
+
+
+def test_the_transition_map_writes_scores_where_there_is_room():
+    figure = FIGURES["transitions"]()
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["0.50", "-1.00", "0.10", "0.00"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["O", "B-人□"]
+    assert axes.images[0].get_clim() == (-1.0, 1.0)
+    assert "highest 0.50, O to O; lowest -1.00, O to B-人" in figure.alt
+    large = plotting.transition_map(np.zeros((13, 13)), [str(number) for number in range(13)])
+    assert not large.axes[0].texts
+    for wrong in (np.zeros((2, 3)), np.full((2, 2), np.nan)):
+        with pytest.raises(ValueError, match="expected finite ones"):
+            plotting.transition_map(wrong, ["a", "b"])
+
+
+def test_share_panels_share_their_lines():
+    frame = pd.DataFrame({"found": [0.1, 1.0], "kept": [1.0, 0.5]}, index=[0.001, 0.003])
+    figure = plotting.share_panels({"a": frame, "b": frame / 2}, "rate", "Both")
+    left, right = figure.axes
+    assert [line.get_ydata().tolist() for line in left.lines] == [[0.1, 1.0], [1.0, 0.5]]
+    assert [line.get_ydata().tolist() for line in right.lines] == [[0.05, 0.5], [0.5, 0.25]]
+    assert "a, found: 10%, 100%" in figure.alt and "b, kept: 50%, 25%" in figure.alt
+    for wrong in ({}, {"a": frame * 2}, {"a": frame, "b": frame[["kept"]]}, {"a": frame[:0]}):
+        with pytest.raises(ValueError, match="the same columns"):
+            plotting.share_panels(wrong, "rate", "Both")
+
+
+def test_entities_are_marked_and_named():
+    figure = FIGURES["entities"]()
+    axes = figure.axes[0]
+    assert len(axes.patches) == 5, "one ground a character"
+    drawn = [text.get_text() for text in axes.texts]
+    assert "品牌" in drawn and "类别" in drawn and drawn.count("□") == 1
+    assert axes.patches[2].get_y() > axes.patches[0].get_y(), "six characters a line"
+    assert "联想 (品牌), 笔记本 (类别)" in figure.alt
+    for texts, spans in (([], []), (["a"], []), (["a"], [[(0, 2, "X")]])):
+        with pytest.raises(ValueError, match="one list of spans"):
+            plotting.entity_text(texts, spans)
+
+
+def test_vector_effects_draw_the_added_kinds_and_a_line_for_none():
+    figure = FIGURES["vectors"]()
+    loss, _, found = figure.axes
+    assert [bar.get_height() for bar in loss.patches] == [1.7, 2.5]
+    assert loss.lines[0].get_ydata() == [1.5, 1.5] and not found.lines
+    assert [text.get_text() for text in found.texts] == ["20%", "0%"]
+    assert "zero: loss 2.50, distance 0.400" in figure.alt
+
+
+def test_differences_stand_with_their_intervals():
+    figure = FIGURES["differences"]()
+    axes = figure.axes[0]
+    points = axes.lines[0]
+    assert points.get_xdata().tolist() == [0.01, -0.05]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["words added", "整词"]
+    ends = [segment[:, 0].tolist() for segment in axes.collections[0].get_segments()]
+    assert np.allclose(ends, [[-0.02, 0.03], [-0.08, 0]])
+    assert "words added: +0.010 (-0.020 to +0.030)" in figure.alt
