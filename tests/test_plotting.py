@@ -644,7 +644,7 @@ def test_share_panels_share_their_lines():
     assert [line.get_ydata().tolist() for line in left.lines] == [[0.1, 1.0], [1.0, 0.5]]
     assert [line.get_ydata().tolist() for line in right.lines] == [[0.05, 0.5], [0.5, 0.25]]
     assert "a, found: 10%, 100%" in figure.alt and "b, kept: 50%, 25%" in figure.alt
-    for wrong in ({}, {"a": frame * 2}, {"a": frame, "b": frame[["kept"]]}, {"a": frame[:0]}):
+    for wrong in ({}, {"a": frame * 2}, {"a": frame, "b": frame[["kept"]]}, {"a": frame.iloc[:0]}):
         with pytest.raises(ValueError, match="the same columns"):
             plotting.share_panels(wrong, "rate", "Both")
 
