@@ -56,6 +56,18 @@ WIDTHS = (
     [41, 27, 34],
 )
 TREE = {"书": 0.9, "书##好": 0.3, "店": 0.0, "店##好": 1.0, "店##好##位置很方便的😀": 0.2}
+GAINS = pd.DataFrame(
+    {"gain": [0.2, -0.1, 0.01], "low": [0.1, -0.2, -0.02], "high": [0.3, -0.05, 0.04]},
+    index=["helps", "harms", "权重"],
+)
+POINTS = pd.DataFrame(
+    {
+        "accuracy": [0.6, 0.7, 0.75, 0.8],
+        "low": [0.55, 0.66, 0.7, 0.76],
+        "high": [0.65, 0.74, 0.8, 1],
+    },
+    index=pd.MultiIndex.from_product([["a", "b"], [40, 160]], names=["learner", "examples"]),
+)
 PRICES = pd.DataFrame(
     {"activations": [90.0, 45, 6, 3], "milliseconds": [700.0, 650, 980, 900]},
     index=pd.MultiIndex.from_product([[False, True], [1, 2]]).swaplevel(),
@@ -142,6 +154,11 @@ FIGURES = {
         {1: 2**28, 16: 2**29},
     ),
     "price": lambda: plotting.memory_price(PRICES),
+    "bargain": lambda: plotting.precision_recall(
+        [0.9, 0.6, 0.4, 0.1], [True, False, True, False], 0.5, "差评😀"
+    ),
+    "gains": lambda: plotting.gain_intervals({"macro F1": GAINS, "召回": GAINS}, "points"),
+    "by_size": lambda: plotting.accuracy_by_size(POINTS, chance=0.5),
     "latency": lambda: plotting.latency_curves(
         {"单条": [(20, 15), (60, 300)], "batches": [(22, 10), (90, 40)]}, notes=["1", "8"]
     ),
@@ -680,3 +697,37 @@ def test_differences_stand_with_their_intervals():
     ends = [segment[:, 0].tolist() for segment in axes.collections[0].get_segments()]
     assert np.allclose(ends, [[-0.02, 0.03], [-0.08, 0]])
     assert "words added: +0.010 (-0.020 to +0.030)" in figure.alt
+
+
+def test_a_precision_recall_curve_goes_through_its_threshold():
+    figure = FIGURES["bargain"]()
+    curve, point, chance = figure.axes[0].lines
+    assert np.transpose(curve.get_data()) == pytest.approx(
+        np.array([[0.5, 1], [0.5, 0.5], [1, 2 / 3], [1, 0.5]])
+    )
+    assert point.get_xydata().tolist() == [[0.5, 0.5]] and chance.get_ydata()[0] == 0.5
+    assert "recall 0.50, precision 0.50" in figure.alt
+    assert "recall 0.00, precision 1.00" in plotting.precision_recall([0.2], [True], 0.9).alt
+    for wrong in (([0.5], [False]), ([0.5, 0.1], [True]), ([0.5], [True], 1.1)):
+        with pytest.raises(ValueError, match="expected two lists alike"):
+            plotting.precision_recall(*wrong)
+
+
+def test_gains_are_told_apart_by_what_their_intervals_say():
+    figure = FIGURES["gains"]()
+    assert len(figure.axes) == 2 and "helps +0.200 (+0.100 to +0.300)" in figure.alt
+    points = [line for line in figure.axes[0].lines if line.get_linestyle() == "None"]
+    assert [line.get_marker() for line in points] == ["o", "v", "s"]
+    assert len({line.get_color() for line in points}) == 3
+    for wrong in ({}, {"a": GAINS[:0]}, {"a": GAINS, "b": GAINS[:1]}):
+        with pytest.raises(ValueError, match="nothing to compare"):
+            plotting.gain_intervals(wrong)
+
+
+def test_accuracy_by_size_has_a_line_a_learner():
+    figure = FIGURES["by_size"]()
+    lines = [box.lines[0] for box in figure.axes[0].containers]
+    assert [list(line.get_ydata()) for line in lines] == [[0.6, 0.7], [0.75, 0.8]]
+    assert "b with 160: 80.0% (76.0% to 100.0%)" in figure.alt
+    with pytest.raises(ValueError, match="no points"):
+        plotting.accuracy_by_size(POINTS[:0])

@@ -12,6 +12,7 @@ from course_lib.recipes import (
     FillWords,
     Finetune,
     FocalLoss,
+    FrozenBackbone,
     SwapWords,
     apply_threshold,
     augment,
@@ -474,6 +475,25 @@ def test_the_backbone_is_what_is_fine_tuned_and_frozen_layers_stay(monkeypatch):
         if name.startswith("ernie.") and (value != before.state_dict()[name]).any()
     }
     assert moved and all(".layers.3." in name or ".pooler." in name for name in moved)
+
+
+def test_a_frozen_backbone_reads_each_text_once_and_learns_from_few():
+    learner = FrozenBackbone(max_seq_length=24, steps=60)
+    before = {name: value.numpy() for name, value in learner.encoder.state_dict().items()}
+    train, test = load_reviews("train", 60), load_reviews("dev", 60)
+    first, reads = learner.features(train), []
+    assert first.shape == (60, 384)
+    alone = learner.features(list(train)[7:8])[0]
+    assert alone == pytest.approx(first[7], abs=1e-5), "padding does not count"
+    answers = learner(train, None, 1)(train)
+    right = np.mean(answers.argmax(1) == [row["label"] for row in train])
+    assert right > 0.9 and answers.sum(1) == pytest.approx(np.ones(60), abs=1e-5)
+    learner.encoder.register_forward_pre_hook(lambda layer, inputs: reads.append(inputs))
+    assert (learner(train, None, 1)(train) == answers).all() and not reads
+    weighted = learner(train, FocalLoss(0, [10.0, 0.1]), 1)(test)
+    assert len(reads) == 2 and weighted[:, 0].mean() > 0.6, "the loss is the one that was asked for"
+    after = learner.encoder.state_dict()
+    assert all((after[name].numpy() == value).all() for name, value in before.items())
 
 
 # --- augmentation

@@ -51,6 +51,7 @@ _HOME: dict[str, str] = {
     "fit_explicit": "epochs",
     "fit_high_level": "epochs",
     "FocalLoss": "imbalance",
+    "FrozenBackbone": "labels",
     "fuse": "sentence_index",
     "hard_negatives": "semantic_search",
     "hidden_states": "inside",

@@ -1,8 +1,8 @@
 """Answers about labels: what learns from them, and how many are enough.
 
 A *learner* is a function `(training examples, loss, seed) -> classifier`, a *classifier* a function
-`examples -> probabilities [N, classes]`. `Finetune` and `tfidf_learner` are two; the functions that
-compare take any other just as well.
+`examples -> probabilities [N, classes]`. `Finetune`, `FrozenBackbone`, `tfidf_learner` are three;
+the functions that compare take any other just as well.
 """
 
 from __future__ import annotations
@@ -11,16 +11,23 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from course_lib.data import create_dataloader
+from course_lib.data import (
+    LengthGroupedBatchSampler,
+    batchify_fn,
+    convert_example,
+    create_dataloader,
+)
 from course_lib.models import freeze_layers, load_backbone, suggested_learning_rate
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import whole
 from course_lib.training.loop import fit
-from course_lib.training.prediction import predict
+from course_lib.training.prediction import inference_mode, predict
 
 import numpy as np
 import paddle
+import paddle.nn.functional as F
 import pandas as pd
+from paddle.io import DataLoader
 from paddlenlp.datasets import MapDataset
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -81,6 +88,85 @@ class Finetune:
             names = range(classes)
             rows = predict(model, examples, tokenizer, names, 32, self.max_seq_length)
             return np.array([list(row["probabilities"].values()) for row in rows])
+
+        return classify
+
+
+class FrozenBackbone:
+    """A learner that never changes the backbone: it trains one linear layer on its features.
+
+    The features of a text are the mean of its tokens' last hidden states. They are always the
+    same, so they are computed once and kept; after that a training costs a second. Fine-tuning is
+    better where there are enough labels, and dearer.
+
+    Args:
+        source: as for `load_backbone`.
+        max_seq_length: tokens; longer texts are cut.
+        steps, batch_size, learning_rate: of the linear layer.
+
+    Raises:
+        InputError: as `load_backbone`.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike | None = None,
+        max_seq_length: int = 64,
+        steps: int = 150,
+        batch_size: int = 32,
+        learning_rate: float = 2e-3,
+    ) -> None:
+        self.steps, self.learning_rate = whole("steps", steps, 1), learning_rate
+        self.max_seq_length, self.batch_size = max_seq_length, batch_size
+        model, self.tokenizer = load_backbone(source)
+        self.encoder = getattr(model, model.base_model_prefix)
+        self._known: dict[str, np.ndarray] = {}
+
+    def features(self, examples: Sequence[Mapping]) -> np.ndarray:
+        """float32 [N, hidden size], one row an example, in their order."""
+        new = sorted({row["text"] for row in examples} - set(self._known), key=len)
+        batchify = batchify_fn(self.tokenizer, is_test=True)
+        with inference_mode(self.encoder):
+            for start in range(0, len(new), 32):  # texts of like length, so little padding
+                texts = new[start : start + 32]
+                rows = [
+                    convert_example({"text": one}, self.tokenizer, self.max_seq_length, True)
+                    for one in texts
+                ]
+                ids, types = (paddle.to_tensor(part) for part in batchify(rows))
+                states, _ = self.encoder(ids, types)
+                real = (ids != self.tokenizer.pad_token_id).astype("float32").unsqueeze(-1)
+                means = (states * real).sum(axis=1) / real.sum(axis=1)
+                self._known.update(zip(texts, means.numpy(), strict=True))
+        return np.stack([self._known[row["text"]] for row in examples])
+
+    def __call__(
+        self, train: MapDataset, criterion: Loss | None = None, seed: int = 42
+    ) -> Classifier:
+        labels = labels_of(train)
+        classes = 1 + max(max(labels), len(train.label_list or ()) - 1)
+        values = self.features(train)
+        middle, spread = values.mean(axis=0), values.std(axis=0) + 1e-6
+        pairs = list(zip((values - middle) / spread, np.array(labels, "int64"), strict=True))
+        seed_everything(seed)
+        head = paddle.nn.Linear(values.shape[1], classes)
+        batches = LengthGroupedBatchSampler([0] * len(pairs), self.batch_size, seed=seed)
+        loader = DataLoader(pairs, batch_sampler=batches, return_list=True)
+        fit(
+            head,
+            loader,
+            epochs=-(-self.steps // len(loader)),
+            max_steps=self.steps,
+            learning_rate=self.learning_rate,
+            seed=seed,
+            criterion=criterion,
+            progress=False,
+        )
+
+        def classify(examples: Sequence[Mapping]) -> np.ndarray:
+            with inference_mode(head):
+                rows = (self.features(examples) - middle) / spread
+                return F.softmax(head(paddle.to_tensor(rows)), axis=-1).numpy()
 
         return classify
 
