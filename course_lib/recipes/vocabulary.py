@@ -31,7 +31,8 @@ from paddlenlp.transformers import AutoTokenizer, PretrainedModel
 
 Cut = Callable[[str], list[str]]
 VECTORS = ("mean", "random", "zero")
-CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+")
+BATCH = 16
+CHINESE = re.compile("[\u4e00-\u9fff]+")
 
 # ---- finding words
 
@@ -365,6 +366,7 @@ def vector_effect(
             chosen.append((pieces, set(places), random.choice(places)))
     if not chosen:
         raise InputError("texts", "have no word and text beside it", "texts with the words")
+    chosen.sort(key=lambda row: sum(map(len, row[0])))  # batches of like length
     model, plain = load()
     masks = [
         [
@@ -383,18 +385,22 @@ def vector_effect(
         losses, states, found = [], [], []
         encoder = getattr(model, model.base_model_prefix)
         with inference_mode(model):
-            for ids, between, masked, word in read:
-                states.append(encoder(paddle.to_tensor([ids]))[0].numpy()[0][between])
-                hide = ids.copy()
-                hide[masked] = tokenizer.mask_token_id
-                scores = model(paddle.to_tensor([hide]))[0].numpy()
-                scores = scores[masked] - _logsumexp(scores[masked])
-                losses.extend(-scores[np.arange(len(masked)), ids[masked]])
+            for start in range(0, len(read), BATCH):
+                rows_read = read[start : start + BATCH]
+                asked = [masked for _, _, masked, _ in rows_read]
+                hidden_states = encoder(_padded(tokenizer, rows_read))[0].numpy()
+                scores = model(_padded(tokenizer, rows_read, asked)).numpy()
+                for (ids, between, masked, _), state, score in zip(
+                    rows_read, hidden_states, scores, strict=True
+                ):
+                    states.append(state[between])
+                    own = score[masked] - _logsumexp(score[masked])
+                    losses.extend(-own[np.arange(len(masked)), ids[masked]])
                 if added:
-                    hide = ids.copy()
-                    hide[word] = tokenizer.mask_token_id
-                    scores = model(paddle.to_tensor([hide]))[0].numpy()[word]
-                    found.append(added[int(scores[added].argmax())] == ids[word])
+                    asked = [[word] for *_, word in rows_read]
+                    scores = model(_padded(tokenizer, rows_read, asked)).numpy()
+                    for (ids, _, _, word), score in zip(rows_read, scores, strict=True):
+                        found.append(added[int(score[word, added].argmax())] == ids[word])
         states = np.concatenate(states)
         states /= np.linalg.norm(states, axis=1, keepdims=True)
         before = states if before is None else before
@@ -422,6 +428,17 @@ def _read(tokenizer, row, mask) -> tuple[np.ndarray, list[int], list[int], int]:
             masked.extend(np.array(places)[hide].tolist())
         ids.extend(own)
     return np.array([*ids, tokenizer.sep_token_id]), between, masked, word
+
+
+def _padded(tokenizer, rows, hidden: Sequence[list[int]] = ()) -> paddle.Tensor:
+    """Ids int64 [rows, longest] of what `_read` gives, [MASK] at the hidden places."""
+    width = max(len(ids) for ids, *_ in rows)
+    padded = np.full((len(rows), width), tokenizer.pad_token_id, dtype="int64")
+    for number, (ids, *_) in enumerate(rows):
+        padded[number, : len(ids)] = ids
+    for number, places in enumerate(hidden):
+        padded[number, places] = tokenizer.mask_token_id
+    return paddle.to_tensor(padded)
 
 
 def _logsumexp(scores: np.ndarray) -> np.ndarray:

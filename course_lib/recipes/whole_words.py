@@ -143,6 +143,8 @@ def restore_words(
 ) -> pd.DataFrame:
     """Hide one whole word of the dictionary in each text, and let the model fill it in.
 
+    Of a text too long for one sequence the beginning is read.
+
     Args:
         model: a masked-LM model whose tokenizer has no added words.
         texts: those without a word of the dictionary are left out.
@@ -157,7 +159,8 @@ def restore_words(
     encoder = DictionaryEncoder(tokenizer, words, "characters")
     random = np.random.default_rng(seed)
     questions = []
-    for ids, starts in make_sequences(_texts("texts", texts), encoder, max_seq_length):
+    for text in _texts("texts", texts):
+        ids, starts = next(iter(make_sequences([text], encoder, max_seq_length)), ([], []))
         begins = [*np.flatnonzero(starts), len(ids)]
         spans = [
             (begin, end)
