@@ -29,6 +29,7 @@ MODEL_DIR = "model"
 CHECKPOINT_DIR = "checkpoints"
 LOG_DIR = "logs"
 MARKER, LOCK = "run.json", ".lock"
+FEW_STEPS = 50  # of training; with fewer a classifier has hardly left its start
 TASK = "text_classification"
 SENTENCES = {
     "房间很大，早餐也不错，下次还会住。": "big room, decent breakfast, will stay again",
@@ -132,10 +133,15 @@ def build_parser() -> argparse.ArgumentParser:
     quick.add_argument("--output_dir", default="outputs/quickstart", help="default %(default)s")
     quick.add_argument("--seed", type=whole(0, 2**32 - 1), default=42, help="default %(default)s")
 
+    export = command("export", run_export, "write a trained classifier as a static model, to serve")
+    export.add_argument("--model_dir", required=True, help=f"the {MODEL_DIR}/ that train wrote")
+    export.add_argument("--output_dir", required=True, help="a new directory")
+    export.add_argument("--onnx", action="store_true", help="also for ONNX Runtime")
+
     command("compress", None, "make a trained classifier smaller and faster (compress --help)")
 
     serving = command("serve", run_serve, "answer HTTP requests with an exported classifier")
-    serving.add_argument("model_dir", help="the directory that export_model wrote")
+    serving.add_argument("model_dir", help="the directory that export or compress wrote")
     add = serving.add_argument
     add("--host", default="127.0.0.1", help="default %(default)s: this machine alone")
     add("--port", type=whole(0, 65535), default=8000, help="0: a free one (default %(default)s)")
@@ -231,6 +237,12 @@ def train(
         name: create_dataloader(split, tokenizer, name, batch_size, max_seq_length, seed=seed)
         for name, split in splits.items()
     }
+    steps = min(len(loaders["train"]) * epochs, max_steps or sys.maxsize)
+    if steps < FEW_STEPS and max_steps is None:
+        print(
+            f"only {steps} steps of training: more --epochs or a smaller --batch_size teach more",
+            file=sys.stderr,
+        )
     history = fit(
         model,
         loaders["train"],
@@ -353,6 +365,22 @@ def run_quickstart(args: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     print_json(metrics)
+
+
+def run_export(args: argparse.Namespace) -> None:
+    from course_lib.deploy import convert, export_model
+    from course_lib.models import load_backbone
+
+    check_model_dir(Path(args.model_dir))
+    output_dir = Path(args.output_dir)
+    check_output_dir(output_dir, "export", go_on=False)
+    model, tokenizer = load_backbone(args.model_dir, trained=True)
+    length = checked_length(getattr(model.config, "max_seq_length", None), model)
+    prefix = export_model(model, output_dir, tokenizer, length)
+    if args.onnx:
+        convert(prefix)
+    files = sorted(file.name for file in output_dir.iterdir())
+    print_json({"task": "export", "output_dir": str(output_dir), "files": files})
 
 
 def run_serve(args: argparse.Namespace) -> None:

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import course_lib
 from course_lib import cli
+from course_lib.deploy import Predictor
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import seed_everything
+from course_lib.training import predict
 
 import pytest
 
@@ -110,6 +112,36 @@ def test_train_evaluate_predict(files, tiny, capsys):
     right = sum(r["label"] == label for r, (_, label) in zip(results, ROWS, strict=True))
     assert right / len(ROWS) == scores["test_accuracy"]
     assert all(r["probability"] == max(r["probabilities"].values()) for r in results)
+
+
+def test_few_steps_are_said(files, tiny, capsys):
+    assert cli.main(train_arguments(files, tiny)) == 0
+    assert "only 16 steps of training" in capsys.readouterr().err
+    many = train_arguments(files, tiny)
+    many[many.index("--output_dir") + 1] = str(files["out"].parent / "many")
+    many[many.index("--epochs") + 1] = "7"
+    assert cli.main(many) == 0
+    assert "steps of training" not in capsys.readouterr().err
+
+
+def test_a_trained_model_is_exported_and_answers_alike(tiny, tmp_path, capsys):
+    target = tmp_path / "exported"
+    arguments = ["export", "--model_dir", str(tiny), "--output_dir", str(target)]
+    message = refused(capsys, ["serve", str(tiny), "--port", "0"])
+    assert "not exported" in message and "the commands `export`" in message
+    assert cli.main([*arguments, "--onnx"]) == 0
+    told = last_json(capsys.readouterr().out)
+    assert {"model.pdmodel", "model.pdiparams", "model.onnx", "deploy.json"} <= set(told["files"])
+    texts = ["房间很干净", "屏幕有坏点"]
+    model, tokenizer = load_backbone(tiny, trained=True)
+    expected = [row["probabilities"] for row in predict(model, texts, tokenizer)]
+    for backend in ("paddle", "onnx"):
+        rows = Predictor(target, backend).classify(texts)
+        for row, wanted in zip(rows, expected, strict=True):
+            assert row["probabilities"] == pytest.approx(wanted, abs=1e-5)
+    assert "is not empty" in refused(capsys, arguments)
+    nothing = ["export", "--model_dir", str(tmp_path), "--output_dir", str(tmp_path / "x")]
+    assert "holds no model" in refused(capsys, nothing)
 
 
 def test_predict_reads_standard_input(files, tiny, capsys, monkeypatch):

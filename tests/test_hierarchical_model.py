@@ -394,6 +394,7 @@ def test_wrong_input_ends_in_one_line(work, tmp_path, capsys):
         (["predict", "--dataset_dir", other, *model], "its labels are not those of label.txt"),
         (["predict", *ok, *model, "--data_file", "none.txt"], "does not exist"),
         (["predict", *ok, *model, "--one_child", "--independent"], "one_child"),
+        (["predict", *ok, *model, "--one_child", "7"], "one_child"),
         (["predict", *ok, *model, "--output_path", work], "is a directory"),
         (["export", "--params_path", new], "holds no model"),
         (["prune", *ok, "--params_dir", new, "--output_dir", new], "holds no model"),

@@ -187,6 +187,9 @@ def test_arrays_that_do_not_fit_are_refused():
         (lambda: decode(good, TAXONOMY, [0] * 7), "7 numbers between 0 and 1"),
         (lambda: decode(good, TAXONOMY, {"书": 0.5}), "lack '书##好'"),
         (lambda: decode(good, TAXONOMY, consistent=False, one_child=True), "one_child"),
+        (lambda: decode(good, TAXONOMY, one_child=(1, 9)), "one_child"),
+        (lambda: decode(good, TAXONOMY, one_child="12"), "one_child"),
+        (lambda: decode(good, TAXONOMY, one_child=2), "one_child"),
         (lambda: tune(good, true[:1], TAXONOMY), r"has shape \[1, 7\]"),
         (lambda: tune(good, true, TAXONOMY, least=0), "least"),
     ):
@@ -197,15 +200,17 @@ def test_arrays_that_do_not_fit_are_refused():
 # ---- sets that the hierarchy allows
 
 
-def allowed(chosen: tuple[int, ...], taxonomy: Taxonomy, one_child: bool) -> bool:
+def allowed(chosen: tuple[int, ...], taxonomy: Taxonomy, one_child: bool | tuple) -> bool:
     names = {label for label, one in zip(taxonomy.labels, chosen, strict=True) if one}
     if any(set(taxonomy.parents(name)) - names for name in names):
         return False
+    levels = (1, 2, 3) if one_child is True else one_child or ()
+    names = {name for name in names if taxonomy.level(name) in levels}
     groups = [taxonomy.children(), *(taxonomy.children(label) for label in taxonomy.labels)]
-    return not one_child or all(len(names & set(group)) <= 1 for group in groups)
+    return all(len(names & set(group)) <= 1 for group in groups)
 
 
-@pytest.mark.parametrize("one_child", [False, True])
+@pytest.mark.parametrize("one_child", [False, True, (), (1,), (2,)])
 def test_in_a_tree_the_best_of_all_allowed_sets_is_chosen(one_child):
     """All 128 sets of the tree, tried one by one."""
     sets = np.array(

@@ -87,6 +87,8 @@ def test_health_counts(client):
     for key, more in (("accepted", 3), ("answered", 3), ("batches", 1)):
         assert after[key] - before[key] == more
     assert after["busy"] == 0
+    head = client.head("/health")
+    assert head.status_code == 200 and not head.content
 
 
 # what is refused

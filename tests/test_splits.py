@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401  (before paddle)
-from course_lib.data import load_cloze, load_pairs, load_people_daily, load_reviews
+from course_lib.data import (
+    load_cloze,
+    load_pairs,
+    load_people_daily,
+    load_review_tree,
+    load_reviews,
+)
 
 import numpy as np
 import pytest
 
-LOADERS = [load_cloze, load_pairs, load_people_daily, load_reviews]
+LOADERS = [load_cloze, load_pairs, load_people_daily, load_review_tree, load_reviews]
 
 
 @pytest.mark.parametrize("load", LOADERS)
@@ -16,6 +22,13 @@ LOADERS = [load_cloze, load_pairs, load_people_daily, load_reviews]
 def test_a_size_that_is_none_is_refused(load, size):
     with pytest.raises(ValueError, match="max_examples"):
         load("dev", max_examples=size)
+
+
+@pytest.mark.parametrize("load", LOADERS)
+@pytest.mark.parametrize("seed", ["1", 1.5, None, True, -1])
+def test_a_seed_that_is_none_is_refused(load, seed):
+    with pytest.raises(ValueError, match="seed"):
+        load("dev", max_examples=4, seed=seed)
 
 
 @pytest.mark.parametrize("load", LOADERS)

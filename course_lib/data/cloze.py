@@ -123,7 +123,7 @@ def load_cloze(
     """
     from paddlenlp.datasets import MapDataset
 
-    names = wanted(splits, max_examples)
+    names = wanted(splits, max_examples, seed)
     datasets = []
     for name in names:
         chosen = frozen(name)

@@ -68,7 +68,7 @@ def load_pairs(
     """
     from paddlenlp.datasets import MapDataset
 
-    names = wanted(splits, max_examples)
+    names = wanted(splits, max_examples, seed)
     dealt = split_rows()
     datasets = []
     for name in names:

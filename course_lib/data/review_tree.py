@@ -145,7 +145,7 @@ def load_review_tree(
     from paddlenlp.datasets import MapDataset
 
     datasets = []
-    for name in wanted(splits, max_examples, (*SPLITS, GOLD)):
+    for name in wanted(splits, max_examples, seed, (*SPLITS, GOLD)):
         if name == GOLD:
             labels = {row["id"]: row["labels"] for row in read_gold()}
             reviews = _read_reviews(list(labels))

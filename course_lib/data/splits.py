@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 
+from course_lib.runtime.errors import whole
+
 import numpy as np
 
 SPLITS = ("train", "dev", "test")
 
 
 def wanted(
-    splits: str | Sequence[str], max_examples: int | None, known: Sequence[str] = SPLITS
+    splits: str | Sequence[str],
+    max_examples: int | None,
+    seed: int,
+    known: Sequence[str] = SPLITS,
 ) -> list[str]:
     """The names of the splits, as a list.
 
@@ -19,7 +24,8 @@ def wanted(
         known: the splits that there are.
 
     Raises:
-        ValueError: an unknown split, or a `max_examples` that is no number of examples.
+        ValueError: an unknown split, a `max_examples` that is no number of examples, or a seed that
+            is no whole number from 0 on.
     """
     if not isinstance(splits, (str, Iterable)):
         raise ValueError(f"splits are {splits!r}; expected names of {', '.join(known)}")
@@ -27,9 +33,10 @@ def wanted(
     for name in names:
         if name not in known:
             raise ValueError(f"split {name!r}; expected one of {', '.join(known)}")
-    whole = isinstance(max_examples, (int, np.integer)) and not isinstance(max_examples, bool)
-    if max_examples is not None and not (whole and max_examples >= 1):
+    number = isinstance(max_examples, (int, np.integer)) and not isinstance(max_examples, bool)
+    if max_examples is not None and not (number and max_examples >= 1):
         raise ValueError(f"max_examples is {max_examples!r}; expected None or at least 1")
+    whole("seed", seed, 0)
     return names
 
 

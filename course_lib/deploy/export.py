@@ -245,6 +245,10 @@ def find_files(path: str | os.PathLike, endings: Sequence[str] = (PROGRAM, WEIGH
             kind = f"model (*{first})" if first == ONNX else f"program (*{first})"
             problem = f"holds {', '.join(found)}" if found else f"holds no {kind}"
             expected = f"one of them, as {path / found[0]}" if found else f"what {maker} wrote"
+            if not found and (path / "config.json").is_file() and first != ONNX:
+                problem = "holds a trained model that is not exported"
+                expected = f"what {maker} or the commands `export` of course_lib and "
+                expected += "course_lib.hierarchical make of it"
             raise InputError(path, problem, expected)
     for ending in endings:
         if not path.with_name(path.name + ending).is_file():

@@ -81,7 +81,7 @@ def make_app(predictor: Predictor, limits: Limits | None = None) -> FastAPI:
         headers = {"Content-Security-Policy": f"{own}; connect-src 'self'; img-src data:"}
         return HTMLResponse(PAGE.read_text(encoding="utf-8"), headers=headers)
 
-    @app.get("/health")
+    @app.api_route("/health", methods=["GET", "HEAD"])  # watchers ask with either
     async def health() -> JSONResponse:
         told = {
             "status": "stopping" if batcher.stopping else "ok",

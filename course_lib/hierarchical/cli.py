@@ -141,8 +141,21 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _OneChild(argparse.Action):
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        setattr(namespace, self.dest, tuple(values) or True)
+
+
 def labels_chosen(add) -> None:
-    add("--one_child", action="store_true", help="at most one label under the same parent")
+    add(
+        "--one_child",
+        action=_OneChild,
+        nargs="*",
+        type=int,
+        default=False,
+        metavar="LEVEL",
+        help="at most one label under the same parent: at all levels, or at those given, from 1",
+    )
     add(
         "--independent",
         action="store_true",

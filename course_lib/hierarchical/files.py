@@ -144,13 +144,13 @@ def validate(
             else:
                 texts[text] = name, line
         findings[before:] = sorted(findings[before:], key=lambda one: one.line or 0)
-    for name in () if train_file in unread else used:
-        for label in taxonomy.labels if name == train_file else used[name] - used[train_file]:
-            if label not in used[train_file]:
-                where = "" if name == train_file else f", but in {name}"
-                problem = f"no text has the label {shown(label)}{where}"
-                file = str(directory / train_file)
-                findings.append(Finding(file, None, "warning", problem, "examples of each label"))
+    for label in () if train_file in unread else taxonomy.labels:
+        if label not in used[train_file]:
+            others = [name for name in used if label in used[name]]
+            problem = f"no text has the label {shown(label)}"
+            problem += f", but {', '.join(others)}" if others else ""
+            file = str(directory / train_file)
+            findings.append(Finding(file, None, "warning", problem, "examples of each label"))
     if (directory / data_file).exists():
         try:
             read_texts(directory / data_file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from course_lib.compression import load_pruned
@@ -161,7 +161,7 @@ class Classifier:
         texts: Sequence[str],
         batch_size: int = 32,
         consistent: bool = True,
-        one_child: bool = False,
+        one_child: bool | Collection[int] = False,
     ) -> list[list[str]]:
         """Each text's labels; the options are those of `decode`."""
         probabilities = self.probabilities(texts, batch_size)

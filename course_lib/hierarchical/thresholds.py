@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from course_lib.hierarchical.taxonomy import Taxonomy
@@ -70,7 +70,7 @@ def decode(
     taxonomy: Taxonomy,
     thresholds: Mapping[str, float] | Sequence[float] | None = None,
     consistent: bool = True,
-    one_child: bool = False,
+    one_child: bool | Collection[int] = False,
 ) -> np.ndarray:
     """Choose each text's labels.
 
@@ -86,19 +86,21 @@ def decode(
         thresholds: by label or in the order of the ids; 0.5 by default.
         consistent: no label without all of its parents.
         one_child: at most one of the labels under the same parent, and of those at the top: in a
-            tree, at most one label a level. Needs `consistent`.
+            tree, at most one label a level. Or the levels where this holds, from 1 at the top, such
+            as (1, 2) where only labels of level 3 go together. Needs `consistent`.
 
     Returns:
         booleans [texts, labels].
 
     Raises:
         InputError: as `tune`; a threshold that is missing or not between 0 and 1; `one_child`
-            without `consistent`.
+            without `consistent`, or for a level that there is not.
     """
     probabilities = _check(probabilities, taxonomy)
     limits = as_array(thresholds, taxonomy)
+    single = _single(one_child, taxonomy)
     if not consistent:
-        if one_child:
+        if single.any():
             raise InputError("one_child", "is on without consistent", "both, or neither")
         return probabilities >= limits
     gains = _log_odds(probabilities) - _log_odds(limits)
@@ -111,20 +113,31 @@ def decode(
     shares = np.array([max(1, len(taxonomy.parents(label))) for label in taxonomy.labels])
     downward = [taxonomy.ids[label] for level in taxonomy.levels for label in level]
     for column in reversed(downward):
-        children = below[taxonomy.labels[column]]
-        if children:
-            hopes = np.maximum(gains[:, children], 0) / shares[children]
-            gains[:, column] += hopes.max(axis=1) if one_child else hopes.sum(axis=1)
+        children = np.array(below[taxonomy.labels[column]], "int64")
+        hopes = np.maximum(gains[:, children], 0) / shares[children]
+        alone = single[children]
+        gains[:, column] += hopes[:, ~alone].sum(axis=1) + hopes[:, alone].max(axis=1, initial=0)
     chosen = gains > 0
     for column in downward:
         for parent in taxonomy.parents(taxonomy.labels[column]):
             chosen[:, column] &= chosen[:, taxonomy.ids[parent]]
-        if one_child:
+        if single[column]:
             for parent in taxonomy.parents(taxonomy.labels[column]) or (None,):
-                siblings = below[parent]
+                siblings = [sibling for sibling in below[parent] if single[sibling]]
                 best = np.take(siblings, gains[:, siblings].argmax(axis=1))
                 chosen[:, column] &= best == column
     return chosen
+
+
+def _single(one_child: bool | Collection[int], taxonomy: Taxonomy) -> np.ndarray:
+    """For each label whether it may not stand beside another one under the same parent."""
+    if isinstance(one_child, bool):
+        return np.full(len(taxonomy), one_child)
+    depth = len(taxonomy.levels)
+    if not isinstance(one_child, Collection) or isinstance(one_child, str):
+        raise InputError("one_child", f"is {one_child!r}", "True, False or levels")
+    levels = {whole("one_child", level, 1, depth) for level in one_child}
+    return np.array([taxonomy.level(label) in levels for label in taxonomy.labels])
 
 
 def as_array(

@@ -79,7 +79,7 @@ def load_people_daily(
     """
     from paddlenlp.datasets import MapDataset
 
-    names = wanted(splits, max_examples)
+    names = wanted(splits, max_examples, seed)
     lines = split_lines()
     datasets = []
     for name in names:

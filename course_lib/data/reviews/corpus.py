@@ -176,7 +176,7 @@ def load_reviews(
     """
     from paddlenlp.datasets import MapDataset
 
-    names = wanted(splits, max_examples)
+    names = wanted(splits, max_examples, seed)
     try:
         frozen = json.loads(split_path().read_text(encoding="utf-8"))
         examples = {
