@@ -1765,3 +1765,38 @@ def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> Cours
             for (name, size), row in zip(points.index, points.itertuples(), strict=True)
         )
         return _finish(figure, f"Accuracy by number of labelled examples. {said}.")
+
+
+def recall_against_time(frame: pd.DataFrame, count: int) -> CourseFigure:
+    """Show what each way to search finds and how long it takes; up and to the left is better.
+
+    Args:
+        frame: of `course_lib.recipes.compare_search`.
+        count: the K of the recall that is drawn, with its interval.
+
+    Raises:
+        ValueError: there is no method, or no recall at this count.
+    """
+    columns = [f"{name}@{count}" for name in ("recall", "low", "high")]
+    if not len(frame) or not {*columns, "ms"} <= set(frame.columns):
+        raise ValueError(f"no columns {columns} and ms: there is nothing to draw")
+    with _course_style():
+        figure = CourseFigure(figsize=(7.2, 3.8))
+        axes = figure.subplots()
+        for number, (name, row) in enumerate(frame.iterrows()):
+            recall, low, high = row[columns]
+            axes.errorbar(
+                row["ms"], recall, [[recall - low], [high - recall]], capsize=3, linestyle="",
+                elinewidth=1.2, color=COLORS[number % len(COLORS)],
+                marker=MARKERS[number % len(MARKERS)], label=_drawable(str(name)),
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set(xlabel="milliseconds a query", ylabel=f"recall@{count}")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.grid(axis="y")
+        figure.legend(loc="outside right upper")
+        said = "; ".join(
+            f"{name}: {row[columns[0]]:.1%} in {row['ms']:.3g} ms" for name, row in frame.iterrows()
+        )
+        return _finish(figure, f"Recall at {count} against time. {said}.")

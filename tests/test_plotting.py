@@ -60,6 +60,10 @@ GAINS = pd.DataFrame(
     {"gain": [0.2, -0.1, 0.01], "low": [0.1, -0.2, -0.02], "high": [0.3, -0.05, 0.04]},
     index=["helps", "harms", "权重"],
 )
+SEARCHES = pd.DataFrame(
+    {"recall@10": [0.3, 0.5], "low@10": [0.2, 0.4], "high@10": [0.4, 0.6], "ms": [1.5, 900]},
+    index=["characters", "全部"],
+)
 POINTS = pd.DataFrame(
     {
         "accuracy": [0.6, 0.7, 0.75, 0.8],
@@ -159,6 +163,7 @@ FIGURES = {
     ),
     "gains": lambda: plotting.gain_intervals({"macro F1": GAINS, "召回": GAINS}, "points"),
     "by_size": lambda: plotting.accuracy_by_size(POINTS, chance=0.5),
+    "search": lambda: plotting.recall_against_time(SEARCHES, 10),
     "latency": lambda: plotting.latency_curves(
         {"单条": [(20, 15), (60, 300)], "batches": [(22, 10), (90, 40)]}, notes=["1", "8"]
     ),
@@ -731,3 +736,16 @@ def test_accuracy_by_size_has_a_line_a_learner():
     assert "b with 160: 80.0% (76.0% to 100.0%)" in figure.alt
     with pytest.raises(ValueError, match="no points"):
         plotting.accuracy_by_size(POINTS[:0])
+
+
+def test_recall_stands_over_time_with_its_interval():
+    figure = FIGURES["search"]()
+    axes = figure.axes[0]
+    points = [box.lines[0].get_xydata()[0].tolist() for box in axes.containers]
+    assert points == [[1.5, 0.3], [900, 0.5]] and axes.get_xscale() == "log"
+    ends = [box.lines[2][0].get_segments()[0][:, 1].tolist() for box in axes.containers]
+    assert np.allclose(ends, [[0.2, 0.4], [0.4, 0.6]])
+    assert "characters: 30.0% in 1.5 ms" in figure.alt
+    for frame, count in ((SEARCHES, 5), (SEARCHES[:0], 10)):
+        with pytest.raises(ValueError, match="nothing to draw"):
+            plotting.recall_against_time(frame, count)

@@ -16,6 +16,7 @@ from course_lib.recipes import (
     compare_search,
     distil_encoder,
     encode,
+    first_layers,
     fuse,
     hard_negatives,
     recall_at_k,
@@ -63,12 +64,12 @@ def small(tokenizer, seed=1, layers=1):
     )
 
 
-def pairs_of(count, seed=0):
+def pairs_of(count, seed=0, things=8):
     """Two letters in any order and number, and the word for them."""
     draw = random.Random(seed)
     pairs = []
     for number in range(count):
-        letters, word = THINGS[number % len(THINGS)]
+        letters, word = THINGS[number % things]
         first = "".join(draw.choice(letters + "的") for _ in range(draw.randint(3, 6))) + letters[0]
         pairs.append((first, "好" * draw.randint(0, 3) + word))
     return pairs
@@ -210,6 +211,10 @@ def test_a_loss_that_is_no_number_stops_the_training(tokenizer):
     )
     with pytest.raises(InputError, match="the loss is nan at step 1"):
         train_bi_encoder(model, pairs_of(8))
+    for steps, told in ((2, "the loss is nan at step 2"), (1, "the weights became infinite")):
+        model = BiEncoder(small(tokenizer), tokenizer)
+        with pytest.raises(InputError, match=told):
+            train_bi_encoder(model, pairs_of(16), batch_size=8, learning_rate=1e39, max_steps=steps)
 
 
 def test_models_that_are_none(tokenizer):
@@ -234,13 +239,37 @@ def test_an_export_gives_the_same_vectors(tokenizer, trained, tmp_path):
     np.testing.assert_allclose(encode(predictor, texts, 8), encode(model, texts, 8), atol=1e-4)
 
 
+def test_the_first_layers_are_the_models_own(tokenizer):
+    model = BiEncoder(small(tokenizer, layers=3), tokenizer, max_length=16, pooling="cls")
+    shorter = first_layers(model, 2)
+    assert len(shorter.encoder.encoder.layers) == shorter.encoder.config.num_hidden_layers == 2
+    assert (shorter.max_length, shorter.pooling) == (16, "cls")
+    states = []
+    model.encoder.encoder.layers[1].register_forward_post_hook(
+        lambda layer, inputs, output: states.append(output)
+    )
+    encode(model, ["猫狗"])
+    first = states[0][0, 0].numpy()
+    first = first / np.linalg.norm(first)
+    np.testing.assert_allclose(
+        encode(shorter, ["猫狗"])[0], first / np.linalg.norm(first), atol=1e-5
+    )
+    np.testing.assert_array_equal(encode(first_layers(model, 3), ["猫狗"]), encode(model, ["猫狗"]))
+    before = encode(model, ["猫"])
+    train_bi_encoder(shorter, pairs_of(8), batch_size=8)  # weights of its own
+    np.testing.assert_array_equal(encode(model, ["猫"]), before)
+    for count in (0, 4, 1.5):
+        with pytest.raises(InputError, match="count"):
+            first_layers(model, count)
+
+
 def test_a_smaller_model_learns_its_teachers_vectors(tokenizer, trained):
     teacher, _ = trained
     student = BiEncoder(small(tokenizer, seed=5), tokenizer, max_length=16)
     texts = [first for first, _ in pairs_of(128)]
     vectors = encode(teacher, texts)
-    losses = distil_encoder(student, texts, vectors, epochs=4, learning_rate=3e-3)
-    assert losses[-1] < losses[0] / 4
+    losses = distil_encoder(student, texts, vectors, epochs=8, batch_size=16, learning_rate=5e-3)
+    assert losses[-1] < losses[0] / 2
     held_out = [first for first, _ in pairs_of(32, seed=3)]
     assert (encode(student, held_out) * encode(teacher, held_out)).sum(axis=1).mean() > 0.8
     for wrong in (vectors[:5], vectors[:, :8], np.full_like(vectors, np.nan)):
@@ -253,45 +282,39 @@ def test_a_smaller_model_learns_its_teachers_vectors(tokenizer, trained):
 
 @pytest.fixture(scope="module")
 def judge(tokenizer):
-    model = CrossEncoder(small(tokenizer, seed=2), tokenizer, max_length=24)
-    pairs = pairs_of(256)
-    draw = random.Random(1)
-    wrong = [
-        ["好" + word for letters, word in draw.sample(THINGS, 4) if word not in right][:3]
-        for _, right in pairs
-    ]
-    losses = train_cross_encoder(model, pairs, wrong, epochs=6, learning_rate=5e-3)
+    model = CrossEncoder(small(tokenizer, seed=2, layers=2), tokenizer, max_length=24)
+    pairs = pairs_of(240, things=3)
+    words = [word for _, word in THINGS[:3]]
+    wrong = [["好" + word for word in words if word not in right] for _, right in pairs]
+    losses = train_cross_encoder(model, pairs, wrong, epochs=10, learning_rate=4e-3)
     return model, losses
 
 
 def test_a_judge_learns_what_belongs_together(judge):
     model, losses = judge
-    assert losses[0] > math.log(4) - 0.5 and np.mean(losses[-8:]) < 0.3
-    pairs = pairs_of(32, seed=8)
+    assert losses[0] > math.log(3) - 0.5 and np.mean(losses[-8:]) < 0.3
+    pairs = pairs_of(30, seed=8, things=3)
     right = score_pairs(model, pairs)
-    assert right.shape == (32,)
-    others = [pairs[(i + 1) % 32][1] for i in range(32)]
-    mixed = [(first, text) for (first, _), text in zip(pairs, others, strict=True)]
-    wrong = score_pairs(model, mixed)
-    assert (right > wrong).mean() > 0.9
+    assert right.shape == (30,)
+    mixed = [(first, pairs[(i + 1) % 30][1]) for i, (first, _) in enumerate(pairs)]
+    assert (right > score_pairs(model, mixed)).mean() > 0.9
 
 
 def test_reranking_sorts_what_was_found_and_adds_nothing(judge):
     model, _ = judge
-    words = ["好" + word for _, word in THINGS]
-    queries, right = zip(*pairs_of(8), strict=True)
-    wanted = [next(i for i, (_, word) in enumerate(THINGS) if word in text) for text in right]
-    places = np.array([np.roll(np.arange(8), shift)[:6] for shift in range(8)])
-    places[:, 5] = -1
+    words = ["好" + word for _, word in THINGS[:3]]
+    queries = [first for first, _ in pairs_of(6, seed=4, things=3)]
+    places = np.array([[*np.roll(np.arange(3), shift // 3), -1] for shift in range(6)])
     found = rerank(model, queries, words, places)
     assert found.shape == places.shape and (found[:, -1] == -1).all()
     for before, after in zip(places, found, strict=True):
         assert sorted(before) == sorted(after)
-    scores = [score_pairs(model, [(queries[0], words[p])])[0] for p in found[0, :5]]
+    scores = [score_pairs(model, [(queries[0], words[p])])[0] for p in found[0, :3]]
     assert scores == sorted(scores, reverse=True)
-    there = [row for row, place in enumerate(wanted) if place in places[row]]
-    assert np.mean([found[row, 0] == wanted[row] for row in there]) > 0.7
-    nothing = np.full((8, 2), -1)
+    assert (
+        (found[:, 0] == np.arange(6) % 3).mean() > 0.8 > (places[:, 0] == np.arange(6) % 3).mean()
+    )
+    nothing = np.full((6, 2), -1)
     np.testing.assert_array_equal(rerank(model, queries, words, nothing), nothing)
 
 

@@ -48,6 +48,7 @@ _HOME: dict[str, str] = {
     "FillWords": "augmentation",
     "find_words": "vocabulary",
     "Finetune": "labels",
+    "first_layers": "semantic_search",
     "fit_explicit": "epochs",
     "fit_high_level": "epochs",
     "FocalLoss": "imbalance",
