@@ -1258,8 +1258,9 @@ def attention_map(
         axes = figure.subplots()
         picture = axes.imshow(weights, cmap=_HEAT, vmin=0)
         size = 9 if count <= 30 else max(4, 270 / count)
-        upright = all(len(name) == 1 for name in names)
-        axes.set_xticks(range(count), names, fontsize=size, rotation=0 if upright else 90)
+        axes.set_xticks(range(count), names, fontsize=size)
+        for label, name in zip(axes.get_xticklabels(), names, strict=True):
+            label.set_rotation(0 if len(name) == 1 else 90)
         axes.set_yticks(range(count), names, fontsize=size)
         axes.tick_params(length=0, colors=INK)
         axes.set(title=_drawable(title, 60), xlabel="looks at", ylabel="token")

@@ -591,6 +591,7 @@ def test_the_attention_map_has_a_row_a_token():
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["[CLS]", "好", "□"]
     assert axes.images[0].get_array()[0, 1] == 0.7
+    assert [label.get_rotation() for label in axes.get_xticklabels()] == [90, 0, 0]
     assert "80%, is that of '好' looking at '好'" in figure.alt
     for wrong in (np.eye(2), np.ones((3, 3)), np.zeros((3, 3))):
         with pytest.raises(ValueError, match="rows that sum to 1"):
