@@ -13,6 +13,7 @@ import course_lib
 from course_lib.data import cloze
 from course_lib.data.cloze import load_cloze, load_cloze_gold
 from course_lib.data.people_daily import BLOCK, SPLITS, parse, read_lines, split_lines, text
+from course_lib.data.reporting import read_audit
 from course_lib.models import load_backbone
 from course_lib.runtime import InputError
 
@@ -374,7 +375,7 @@ def test_gold_questions_are_not_guessed(gold):
 
 
 def test_audit_rows_are_judged_questions_and_give_the_published_figures(questions, gold, report):
-    rows = cloze.read_audit()
+    rows = read_audit("cloze")
     assert len({row["id"] for row in rows}) == len(rows)
     answers = {row["id"]: row["answers"] for row in [*questions["dev"], *gold]}
     for kind, prefix, least in (("generated", "line", 100), ("by hand", "gold", 60)):

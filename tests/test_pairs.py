@@ -12,6 +12,7 @@ from pathlib import Path
 
 import course_lib
 from course_lib.data import load_pairs, pairs
+from course_lib.data.reporting import read_audit
 from course_lib.runtime import InputError
 
 import pytest
@@ -279,7 +280,7 @@ def test_readme_holds_the_computed_tables(report):
 
 
 def test_audit_judges_the_drawn_pairs(everything):
-    rows = pairs.read_audit()
+    rows = read_audit("pairs")
     assert [row["id"] for row in rows] == pairs.draw_audit()
     assert len(set(pairs.draw_audit())) == 200
     labels = {row["id"]: pairs.LABELS[row["label"]] for _, row in everything}

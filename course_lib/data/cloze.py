@@ -12,8 +12,6 @@ data/README.md.
 
 from __future__ import annotations
 
-import argparse
-import csv
 import hashlib
 import json
 import random
@@ -35,7 +33,13 @@ from course_lib.data.people_daily import (
     text,
 )
 from course_lib.data.readers import decode, read_bytes
-from course_lib.data.reporting import markdown_table, wilson
+from course_lib.data.reporting import (
+    corpus_command,
+    count_lines,
+    markdown_table,
+    read_audit,
+    wilson,
+)
 from course_lib.data.splits import SPLITS, wanted
 from course_lib.runtime import InputError, atomic_file
 
@@ -575,13 +579,6 @@ def gold_guesses(path: Path | None = None) -> dict[str, float]:
 # --- audit and figures ------------------------------------------------------------------------
 
 
-def read_audit(path: Path | None = None) -> list[dict[str, str]]:
-    """The rows of data/cloze/audit.csv: id, what the reader answered, and whether sure of it."""
-    path = path or runtime.data_dir() / "cloze" / "audit.csv"
-    with open(path, encoding="utf-8", newline="") as handle:
-        return list(csv.DictReader(handle))
-
-
 def audit_figures() -> dict[str, dict[str, int]]:
     """How often the reader's answer is an accepted one, and how often he was sure, by kind.
 
@@ -589,7 +586,7 @@ def audit_figures() -> dict[str, dict[str, int]]:
     """
     rows = {row["id"]: row for dataset in (*load_cloze(), load_cloze_gold()) for row in dataset}
     found = {kind: dict.fromkeys(("read", "agree", "sure", "sure and agree"), 0) for kind in KINDS}
-    for judged in read_audit():
+    for judged in read_audit("cloze"):
         if judged["id"] in rows:
             counts = found["by hand" if judged["id"].startswith("gold") else "generated"]
             agree = judged["answer"] in rows[judged["id"]]["answers"]
@@ -657,20 +654,10 @@ def _judged() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the exit status is 2 when an input is not as expected."""
-    parser = argparse.ArgumentParser(prog="python -m course_lib.data.cloze", description=__doc__)
-    parser.add_argument("command", choices=("build", "stats"))
-    command = parser.parse_args(arguments).command
-    try:
-        if command == "build":
-            for split, count in build().items():
-                print(f"{count:>6,}  {split}")
-        else:
-            print(report(), end="")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    """Run one command: see `corpus_command`."""
+    return corpus_command(
+        "cloze", __doc__, arguments, build=lambda: count_lines(build()), stats=report
+    )
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ data/README.md tells how. `python -m course_lib.data.pairs stats` prints its fig
 
 from __future__ import annotations
 
-import argparse
-import csv
 import random
 import re
 import sys
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from course_lib import runtime
 from course_lib.data.readers import decode, read_bytes
-from course_lib.data.reporting import markdown_table, wilson
+from course_lib.data.reporting import corpus_command, markdown_table, read_audit, wilson
 from course_lib.data.splits import SPLITS, balanced, wanted
 from course_lib.runtime import InputError
 
@@ -255,12 +253,6 @@ def draw_audit() -> list[str]:
     return random.Random(42).sample(sorted(row["id"] for row in read_rows()), AUDITED)
 
 
-def read_audit() -> list[dict[str, str]]:
-    """The rows of data/pairs/audit.csv: id, read_as, verdict, reason."""
-    with open(pairs_path().with_name("audit.csv"), encoding="utf-8", newline="") as handle:
-        return list(csv.DictReader(handle))
-
-
 def report() -> str:
     """The tables of data/README.md, as Markdown."""
     return "\n\n".join((_splits(), _kinds(), _baselines(), _audit())) + "\n"
@@ -300,7 +292,7 @@ def _baselines() -> str:
 
 
 def _audit() -> str:
-    counts = Counter(row["verdict"] for row in read_audit())
+    counts = Counter(row["verdict"] for row in read_audit("pairs"))
     total = sum(counts.values())
     rows: list[list[object]] = []
     for verdict in VERDICTS:
@@ -311,16 +303,8 @@ def _audit() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """`stats` prints the figures; the exit status is 2 when a file is not as expected."""
-    parser = argparse.ArgumentParser(prog="python -m course_lib.data.pairs", description=__doc__)
-    parser.add_argument("command", choices=("stats",))
-    parser.parse_args(arguments)
-    try:
-        print(report(), end="")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    """Run one command: see `corpus_command`."""
+    return corpus_command("pairs", __doc__, arguments, stats=report)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ data/review_tree/gold.jsonl holds labels of test reviews that were set by readin
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from course_lib import runtime
 from course_lib.data.readers import decode, read_bytes, shown
-from course_lib.data.reporting import markdown_table, wilson
+from course_lib.data.reporting import corpus_command, markdown_table, wilson
 from course_lib.data.reviews import load_reviews
 from course_lib.data.splits import SPLITS, balanced, wanted
 from course_lib.runtime import InputError
@@ -390,18 +389,8 @@ def _aspects() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """`stats` prints the figures; the exit status is 2 when a file is not as expected."""
-    parser = argparse.ArgumentParser(
-        prog="python -m course_lib.data.review_tree", description=__doc__
-    )
-    parser.add_argument("command", choices=("stats",))
-    parser.parse_args(arguments)
-    try:
-        print(report(), end="")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    """Run one command: see `corpus_command`."""
+    return corpus_command("review_tree", __doc__, arguments, stats=report)
 
 
 if __name__ == "__main__":

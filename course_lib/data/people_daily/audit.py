@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import random
-from pathlib import Path
 
-from course_lib import runtime
 from course_lib.data.people_daily.corpus import LABELS, example, split_lines
 from course_lib.data.people_daily.organisations import HEADS
 from course_lib.data.reporting import wilson
@@ -40,17 +37,6 @@ def draw() -> list[int]:
     share = round(DRAWN * len(found) / (len(found) + len(silent)))
     chance = random.Random(SEED)
     return sorted(chance.sample(found, share) + chance.sample(silent, DRAWN - share))
-
-
-def read_audit(path: Path | None = None) -> list[dict[str, str]]:
-    """The rows of data/people_daily/audit.csv: id, start, end, verdict, reason.
-
-    Offsets are characters of the example; a line without any organisation has no offsets and the
-    verdict "none".
-    """
-    path = path or runtime.data_dir() / "people_daily" / "audit.csv"
-    with open(path, encoding="utf-8", newline="") as handle:
-        return list(csv.DictReader(handle))
 
 
 def figures(rows: list[dict[str, str]]) -> dict[str, tuple[int, int, float, float]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
-from course_lib.data.people_daily.audit import VERDICTS, figures, read_audit
+from course_lib.data.people_daily.audit import VERDICTS, figures
 from course_lib.data.people_daily.corpus import SPLITS, TYPES, load_people_daily
-from course_lib.data.reporting import markdown_table
+from course_lib.data.reporting import markdown_table, read_audit
 from course_lib.data.spans import bio_spans, look_up, training_names
 
 
@@ -18,7 +18,7 @@ def report() -> str:
 
 def audit_report() -> str:
     """The verdicts of the audit, and the precision and recall that they give."""
-    rows = read_audit()
+    rows = read_audit("people_daily")
     verdicts = Counter(row["verdict"] for row in rows)
     table: list[list[object]] = [[verdict, verdicts[verdict], "", ""] for verdict in VERDICTS]
     for name, (hits, total, low, high) in figures(rows).items():

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
+from course_lib.data.reporting import corpus_command, count_lines
 from course_lib.data.reviews.split import build
 from course_lib.data.reviews.stats import report
-from course_lib.runtime import InputError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the exit status is 2 when an input is not as expected."""
-    parser = argparse.ArgumentParser(prog="python -m course_lib.data.reviews", description=__doc__)
-    parser.add_argument("command", choices=("build", "stats"))
-    command = parser.parse_args(arguments).command
-    try:
-        if command == "build":
-            for reason, count in build().items():
-                print(f"{count:>6,}  {reason}")
-        else:
-            print(report(), end="")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    """Run one command: see `corpus_command`."""
+    return corpus_command(
+        "reviews", __doc__, arguments, build=lambda: count_lines(build()), stats=report
+    )
 
 
 if __name__ == "__main__":

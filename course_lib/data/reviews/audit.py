@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import random
-from pathlib import Path
 
-from course_lib import runtime
 from course_lib.data.reviews.corpus import FILES, split_path
 
 DRAWN = 200
@@ -19,10 +16,3 @@ def draw() -> list[str]:
     splits = json.loads(split_path().read_text(encoding="utf-8"))["splits"]
     ids = [f"{f}-{line:05d}" for s in ("dev", "test") for f in FILES for line in splits[s][f]]
     return random.Random(42).sample(sorted(ids), DRAWN)
-
-
-def read_audit(path: Path | None = None) -> list[dict[str, str]]:
-    """The rows of data/reviews/audit.csv: id, judgement, reason."""
-    path = path or runtime.data_dir() / "reviews" / "audit.csv"
-    with open(path, encoding="utf-8", newline="") as handle:
-        return list(csv.DictReader(handle))

@@ -7,8 +7,8 @@ import statistics
 from collections import Counter
 from itertools import pairwise
 
-from course_lib.data.reporting import markdown_table, wilson
-from course_lib.data.reviews.audit import JUDGEMENTS, read_audit
+from course_lib.data.reporting import markdown_table, read_audit, wilson
+from course_lib.data.reviews.audit import JUDGEMENTS
 from course_lib.data.reviews.corpus import (
     FILES,
     MAIL,
@@ -147,7 +147,7 @@ def _order() -> str:
 
 
 def _audit() -> str:
-    counts = Counter(row["judgement"] for row in read_audit())
+    counts = Counter(row["judgement"] for row in read_audit("reviews"))
     total = sum(counts.values())
     rows: list[list[object]] = []
     for judgement in JUDGEMENTS:
