@@ -193,7 +193,7 @@ def test_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(index, "find_function", lambda name: Path("course_lib/recipes.py"))
     list_of = index.read_questions
     monkeypatch.setattr(index, "read_questions", lambda: list_of(tmp_path / "questions.yml"))
-    monkeypatch.setattr(index, "read_sections", lambda: sections(tmp_path))
+    monkeypatch.setattr(index, "read_sections", lambda directory=tmp_path: sections(directory))
     assert index.main(["generate", "--check"]) == 1 and not index.PAGE.exists()
     assert index.main(["generate"]) == 0 and index.PAGE.is_file()
     assert index.main(["generate", "--check"]) == 0

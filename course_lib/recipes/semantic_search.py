@@ -90,14 +90,19 @@ class BiEncoder(nn.Layer):
         states = self.encoder(input_ids, token_type_ids)[0]
         if self.pooling == "cls":
             return F.normalize(states[:, 0], axis=-1)
-        return F.normalize(_mean(states, input_ids, self.tokenizer.pad_token_id), axis=-1)
+        real = (input_ids != self.tokenizer.pad_token_id).astype("float32")
+        return F.normalize(_mean(states, real), axis=-1)
 
 
 class CrossEncoder(nn.Layer):
-    """How well two texts belong together, read as one: the mean of all tokens, a linear layer.
+    """How well two texts belong together, each token of one read in sight of those of the other.
+
+    The score is a weighted sum over the products of the two texts' mean states, of length 1. With
+    the weights it begins with, that is their cosine / 0.05: a judge who compares already, and has
+    to learn only what to look at. (A linear layer over [CLS], as is usual, has to learn both.)
 
     Args:
-        encoder, tokenizer: as for `BiEncoder`.
+        encoder, tokenizer: as for `BiEncoder`; a trained BiEncoder's is a good beginning.
         max_length: tokens of both texts; the longer one is cut first.
     """
 
@@ -106,12 +111,20 @@ class CrossEncoder(nn.Layer):
         self.encoder = _encoder(encoder)
         self.tokenizer = tokenizer
         self.max_length = whole("max_length", max_length, 5, _positions(self.encoder))
-        self.score = nn.Linear(self.encoder.config.hidden_size, 1)
+        even = nn.initializer.Constant(20.0)
+        size = self.encoder.config.hidden_size
+        self.score = nn.Linear(size, 1, paddle.ParamAttr(initializer=even), bias_attr=False)
 
     def forward(self, input_ids: paddle.Tensor, token_type_ids: paddle.Tensor) -> paddle.Tensor:
         """float32 [N], higher is better; of ids int64 [N, L], types 0 and 1 for the two texts."""
         states = self.encoder(input_ids, token_type_ids)[0]
-        return self.score(_mean(states, input_ids, self.tokenizer.pad_token_id)).squeeze(-1)
+        second = token_type_ids.astype("float32")
+        real = (input_ids != self.tokenizer.pad_token_id).astype("float32")
+        one, other = (
+            F.normalize(_mean(states, weights), axis=-1)
+            for weights in (real * (1 - second), real * second)
+        )
+        return self.score(one * other).squeeze(-1)
 
 
 def _encoder(model: nn.Layer) -> nn.Layer:
@@ -125,9 +138,9 @@ def _positions(encoder: nn.Layer) -> int:
     return encoder.config.max_position_embeddings
 
 
-def _mean(states: paddle.Tensor, input_ids: paddle.Tensor, pad_id: int) -> paddle.Tensor:
-    real = (input_ids != pad_id).astype("float32").unsqueeze(-1)
-    return (states * real).sum(axis=1) / real.sum(axis=1)
+def _mean(states: paddle.Tensor, weights: paddle.Tensor) -> paddle.Tensor:
+    weights = weights.unsqueeze(-1)
+    return (states * weights).sum(axis=1) / weights.sum(axis=1)
 
 
 def encode(model: BiEncoder | Predictor, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
