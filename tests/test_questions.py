@@ -87,10 +87,14 @@ CELLS = [
 ]
 
 
-def chapter(directory, cells):
+def write_chapter(directory, cells):
     make = {"markdown": new_markdown_cell, "code": new_code_cell}
     notebook = new_notebook(cells=[make[kind](source) for kind, source in cells])
     nbformat.write(notebook, directory / "02_chapter.ipynb")
+
+
+def chapter(directory, cells):
+    write_chapter(directory, cells)
     return index.read_sections(directory)
 
 
@@ -186,22 +190,22 @@ def test_lists_that_cannot_be_read(tmp_path, old, new):
 
 def test_commands(tmp_path, monkeypatch, capsys):
     listed(tmp_path, LIST)
-    chapter(tmp_path, CELLS)
+    write_chapter(tmp_path, CELLS)
     sections = index.read_sections
     monkeypatch.setattr(index, "ROOT", tmp_path)
     monkeypatch.setattr(index, "PAGE", tmp_path / "QUESTIONS.md")
     monkeypatch.setattr(index, "find_function", lambda name: Path("course_lib/recipes.py"))
     list_of = index.read_questions
     monkeypatch.setattr(index, "read_questions", lambda: list_of(tmp_path / "questions.yml"))
-    monkeypatch.setattr(index, "read_sections", lambda directory=tmp_path: sections(directory))
+    monkeypatch.setattr(index, "read_sections", lambda: sections(tmp_path))
     assert index.main(["generate", "--check"]) == 1 and not index.PAGE.exists()
     assert index.main(["generate"]) == 0 and index.PAGE.is_file()
     assert index.main(["generate", "--check"]) == 0
     index.PAGE.write_text("old", encoding="utf-8")
     assert index.main(["generate", "--check"]) == 1
     assert "QUESTIONS.md: differs" in capsys.readouterr().out
-    chapter(tmp_path, replaced(CELLS, "fuse(1)", "rerank(1)"))
+    write_chapter(tmp_path, replaced(CELLS, "fuse(1)", "rerank(1)"))
     assert index.main(["generate"]) == 1
     assert "does not use" in capsys.readouterr().err
-    chapter(tmp_path, replaced(CELLS, "*FAQ: Q1.2*", "*FAQ Q1.2*"))
+    write_chapter(tmp_path, replaced(CELLS, "*FAQ: Q1.2*", "*FAQ Q1.2*"))
     assert index.main(["generate"]) == 2
