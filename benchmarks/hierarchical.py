@@ -66,11 +66,11 @@ PREDICTIONS = "predictions.json"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--examples", type=int, default=4000, help="training texts, 0: all; %(default)s")
+    add("--examples", type=int, default=3000, help="training texts, 0: all; %(default)s")
     add("--dev_examples", type=int, default=800, help="%(default)s")
     add("--test_examples", type=int, help="default: all")
-    add("--epochs", type=int, default=5, help="of fine-tuning; %(default)s")
-    add("--prune_epochs", type=int, default=3, help="of DynaBERT; %(default)s")
+    add("--epochs", type=int, default=4, help="of fine-tuning; %(default)s")
+    add("--prune_epochs", type=int, default=2, help="of DynaBERT; %(default)s")
     add("--prune_learning_rate", type=float, default=2e-4, help="%(default)s")
     add("--model_name", help="default: the backbone of the course")
     add("--seeds", type=int, nargs="+", default=[42, 43], help="%(default)s")
