@@ -156,6 +156,12 @@ def test_outputs_name_no_machine_and_quote_little(path):
 
 
 @chapters
+def test_no_note_to_the_author_is_left(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        assert not re.search(r"\b(TODO|FIXME|XXX)\b", cell.source), cell.source[:200]
+
+
+@chapters
 def test_every_picture_is_followed_by_its_description(path):
     cells = notebooks.read(path).cells
     pictures = 0
