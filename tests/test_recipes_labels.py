@@ -491,7 +491,9 @@ def test_a_frozen_backbone_reads_each_text_once_and_learns_from_few():
     learner.encoder.register_forward_pre_hook(lambda layer, inputs: reads.append(inputs))
     assert (learner(train, None, 1)(train) == answers).all() and not reads
     weighted = learner(train, FocalLoss(0, [10.0, 0.1]), 1)(test)
-    assert len(reads) == 2 and weighted[:, 0].mean() > 0.6, "the loss is the one that was asked for"
+    assert len(reads) == 2, "two batches of new texts"
+    plain = learner(train, None, 1)(test)
+    assert weighted[:, 0].mean() > plain[:, 0].mean() + 0.05, "the loss is the one asked for"
     after = learner.encoder.state_dict()
     assert all((after[name].numpy() == value).all() for name, value in before.items())
 
