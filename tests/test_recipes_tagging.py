@@ -10,6 +10,7 @@ from course_lib.recipes import (
     BackboneTagger,
     Crf,
     Tagger,
+    bio_rules,
     compare_crf,
     entity_scores,
     load_lac,
@@ -20,6 +21,7 @@ from course_lib.recipes.tagging import broken_labels
 from course_lib.runtime import InputError, seed_everything
 from course_lib.training import paired_bootstrap_f1
 
+import numpy as np
 import paddle
 import pytest
 from paddlenlp.datasets import MapDataset
@@ -154,6 +156,29 @@ def test_broken_labels_are_counted():
     assert broken_labels([1, 2, 2, 0, 3, 4]) == 0
     assert broken_labels([2, 2, 0, 4, 1, 4, 0]) == 3
     assert broken_labels([]) == 0
+
+
+def test_decoding_by_the_rules_finds_the_best_row_that_bio_allows():
+    """All rows of three labels, tried one by one."""
+    crf = Crf(len(LABELS))
+    crf.transitions.set_value(bio_rules(LABELS))
+    random = np.random.RandomState(3)
+    emissions = random.randn(20, 3, len(LABELS)).astype("float32")
+    allowed = [
+        row
+        for row in itertools.product(range(len(LABELS)), repeat=3)
+        if all(
+            not LABELS[after].startswith("I-") or LABELS[before][2:] == LABELS[after][2:]
+            for before, after in itertools.pairwise(row)
+        )
+    ]
+    best = [max(allowed, key=lambda row: sum(scores[range(3), list(row)])) for scores in emissions]
+    found = crf.decode(paddle.to_tensor(emissions), paddle.to_tensor([3] * 20)).numpy()
+    assert found.tolist() == [list(row) for row in best]
+    plain = emissions.argmax(axis=2)
+    assert (plain != found).any() and (plain == found).any()
+    with pytest.raises(InputError, match="label_list"):
+        bio_rules(["O", "I-PER", "B-PER"])
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ _HOME: dict[str, str] = {
     "BatchSearch": "batch_size",
     "best_threshold": "imbalance",
     "BiEncoder": "semantic_search",
+    "bio_rules": "tagging",
     "bioes_labels": "term_tree",
     "bioes_spans": "term_tree",
     "CharacterIndex": "sentence_index",

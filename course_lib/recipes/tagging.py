@@ -281,6 +281,22 @@ def broken_labels(labels: Sequence[int]) -> int:
     return sum(here > 0 and here % 2 == 0 and last not in (here - 1, here) for last, here in pairs)
 
 
+def bio_rules(label_list: Sequence[str]) -> np.ndarray:
+    """Transitions for a `Crf` that learns nothing, and decodes so that no I- is without its B-.
+
+    Returns:
+        float32 [labels, labels]: 0, but -10,000 from a label to an I-X that is neither B-X nor I-X.
+        (The first label of a sentence has no label before it: it may still be an I-.)
+
+    Raises:
+        InputError: as for `entity_scores`.
+    """
+    types = [None, *(kind for kind in _entity_types(label_list) for _ in "BI")]
+    inside = np.array([label.startswith("I-") for label in label_list])
+    same = np.array([[before == after for after in types] for before in types])
+    return np.where(inside & ~same, -1e4, 0).astype("float32")
+
+
 @dataclass(frozen=True)
 class CrfComparison:
     """What `compare_crf` found; the keys are "without" and "with" a CRF.
