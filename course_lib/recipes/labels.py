@@ -114,7 +114,7 @@ class FrozenBackbone:
         max_seq_length: int = 64,
         steps: int = 100,
         batch_size: int = 32,
-        learning_rate: float = 2e-3,
+        learning_rate: float = 0.05,
     ) -> None:
         self.steps, self.learning_rate = whole("steps", steps, 1), learning_rate
         self.max_seq_length, self.batch_size = max_seq_length, batch_size
@@ -146,7 +146,10 @@ class FrozenBackbone:
         labels = labels_of(train)
         classes = 1 + max(max(labels), len(train.label_list or ()) - 1)
         values = self.features(train)
+        # Rows of length 1 or so: else the many weights run away before the bias, which alone can
+        # say how frequent the classes are, has moved.
         middle, spread = values.mean(axis=0), values.std(axis=0) + 1e-6
+        spread = spread * np.sqrt(values.shape[1], dtype="float32")
         pairs = list(zip((values - middle) / spread, np.array(labels, "int64"), strict=True))
         # From 0 on: random weights on so many features would be noise that steps must first undo.
         zero = paddle.nn.initializer.Constant(0.0)
