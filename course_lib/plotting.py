@@ -28,7 +28,13 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Patch, Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    PercentFormatter,
+)
 
 FONT_FILE, FONT = "fonts/CourseSansSC-Regular.otf", "Course Sans SC"
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -1120,10 +1126,7 @@ def latency_curves(
         axes.set(xlabel="texts a second", ylabel=ylabel, yscale="log")
         axes.margins(y=0.12)  # room for a note below the lowest point
         axes.set_xlim(0, 1.06 * max(x for points in lines.values() for x, _ in points))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(
-            FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else "")
-        )
+        _plain_numbers(axes.yaxis)
         axes.grid(axis="y", which="both")
         figure.legend(loc="outside upper center", ncols=2)
         said = "; ".join(
@@ -1793,7 +1796,7 @@ def recall_against_time(frame: pd.DataFrame, count: int) -> CourseFigure:
             )  # fmt: skip
         axes.set_xscale("log")
         axes.set(xlabel="milliseconds a query", ylabel=f"recall@{count}")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        _plain_numbers(axes.xaxis)
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.grid(axis="y")
         figure.legend(loc="outside right upper")
@@ -1801,3 +1804,10 @@ def recall_against_time(frame: pd.DataFrame, count: int) -> CourseFigure:
             f"{name}: {row[columns[0]]:.1%} in {row['ms']:.3g} ms" for name, row in frame.iterrows()
         )
         return _finish(figure, f"Recall at {count} against time. {said}.")
+
+
+def _plain_numbers(axis) -> None:
+    """Write 1, 2, 5, 10, 20 at a logarithmic axis, and nothing that could overlap between them."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import re
 import shutil
 import subprocess
@@ -177,6 +178,25 @@ def no_glyph_is_missing():
         # Sockets that an earlier test of this process left to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
         yield
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_labels_of_an_axis_do_not_overlap(name):
+    figure = FIGURES[name]()
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        for axis, across in ((axes.xaxis, 0), (axes.yaxis, 1)):
+            shown = [
+                label
+                for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
+                for label in (tick.label1, tick.label2)
+                if label.get_visible() and label.get_text().strip() and axes.axison
+            ]
+            extents = [label.get_window_extent().get_points()[:, across] for label in shown]
+            low, high = np.sort(axis.axes.bbox.get_points()[:, across])
+            ends = sorted((a, b) for a, b in extents if low - 1 <= (a + b) / 2 <= high + 1)
+            for (_, end), (start, _) in itertools.pairwise(ends):
+                assert end <= start + 1, [label.get_text() for label in shown]
 
 
 @pytest.mark.parametrize("name", FIGURES)
