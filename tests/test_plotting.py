@@ -62,7 +62,7 @@ GAINS = pd.DataFrame(
     index=["helps", "harms", "权重"],
 )
 SEARCHES = pd.DataFrame(
-    {"recall@10": [0.3, 0.5], "low@10": [0.2, 0.4], "high@10": [0.4, 0.6], "ms": [1.5, 900]},
+    {"recall@10": [0.3, 0.5], "low@10": [0.2, 0.4], "high@10": [0.4, 0.6], "ms": [1.5, 74]},
     index=["characters", "全部"],
 )
 POINTS = pd.DataFrame(
