@@ -763,7 +763,7 @@ def test_recall_stands_over_time_with_its_interval():
     figure = FIGURES["search"]()
     axes = figure.axes[0]
     points = [box.lines[0].get_xydata()[0].tolist() for box in axes.containers]
-    assert points == [[1.5, 0.3], [900, 0.5]] and axes.get_xscale() == "log"
+    assert points == [[1.5, 0.3], [74, 0.5]] and axes.get_xscale() == "log"
     ends = [box.lines[2][0].get_segments()[0][:, 1].tolist() for box in axes.containers]
     assert np.allclose(ends, [[0.2, 0.4], [0.4, 0.6]])
     assert "characters: 30.0% in 1.5 ms" in figure.alt
