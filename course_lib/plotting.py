@@ -1717,6 +1717,7 @@ def gain_intervals(gains: Mapping[str, pd.DataFrame], unit: str = "") -> CourseF
                 axes.plot([row.low, row.high], [place, place], color=color, marker="|")
                 axes.plot(row.gain, place, color=color, marker=marker, linestyle="")
             axes.set(title=_drawable(title), xlabel=unit, yticks=places, yticklabels=names)
+            axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.grid(axis="x")
         panels[0].invert_yaxis()
         said = ". ".join(
