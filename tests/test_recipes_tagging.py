@@ -23,6 +23,7 @@ from course_lib.training import paired_bootstrap_f1
 
 import numpy as np
 import paddle
+import pandas as pd
 import pytest
 from paddlenlp.datasets import MapDataset
 from paddlenlp.transformers import ErnieConfig, ErnieForTokenClassification, ErnieTokenizer
@@ -242,3 +243,51 @@ def test_one_question_can_become_several_features_so_map_must_be_batched(tokeniz
     assert [feature["example"] for feature in features] == [0, 1, 1, 1, 1, 1, 2]
     with pytest.raises(InputError):  # one dict instead of a list of them
         MapDataset(list(data)).map(convert, lazy=False, batched=False)
+
+
+def test_sentences_of_one_token_have_a_loss(tokenizer):
+    examples = [{"tokens": ["在"], "labels": [0]}, {"tokens": ["王"], "labels": [1]}]
+    for crf in (True, False):
+        losses = train_tagger(tiny(tokenizer, crf), examples, epochs=2)
+        assert all(0 < loss < 10 for loss in losses)
+    emissions = paddle.to_tensor([[[1.0, 2.0, 3.0]]])
+    loss = Crf(3).loss(emissions, paddle.to_tensor([1]), paddle.to_tensor([[0]]))
+    expected = paddle.logsumexp(emissions[0, 0]) - 1.0
+    assert float(loss) == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_any_series_of_sentences_is_read(tokenizer):
+    tagger, texts = tiny(tokenizer, False), ["王明在北京。", "上海"]
+    wanted = predict_tags(tagger, texts)
+    assert predict_tags(tagger, (text for text in texts)) == wanted
+    assert predict_tags(tagger, pd.Series(texts, index=[7, 8])) == wanted
+    for wrong in (None, {"a": 1}, 5):
+        with pytest.raises(InputError, match="sentences"):
+            predict_tags(tagger, wrong)
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [
+        None,
+        ["王明"],
+        [{"tokens": ["王"]}],
+        [{"tokens": None, "labels": [0]}],
+        [{"tokens": ["王"], "labels": ["O"]}],
+        [{"tokens": ["王"], "labels": "0"}],
+    ],
+)
+def test_examples_without_tokens_or_labels_are_refused(tokenizer, examples):
+    with pytest.raises(InputError, match="dataset"):
+        train_tagger(tiny(tokenizer, False), examples)
+    with pytest.raises(InputError, match="dataset"):
+        entity_scores(tiny(tokenizer, False), examples)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [("seed", -1), ("weight_decay", float("nan")), ("weight_decay", -1), ("learning_rate", True)],
+)
+def test_numbers_that_cannot_be_are_refused(tokenizer, sentences, name, value):
+    with pytest.raises(InputError, match=name):
+        train_tagger(tiny(tokenizer, False), sentences, **{name: value})

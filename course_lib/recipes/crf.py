@@ -6,6 +6,7 @@ from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 
 import paddle
+from paddle import nn
 from paddle.text import viterbi_decode
 from paddlenlp.layers import LinearChainCrf, LinearChainCrfLoss
 
@@ -68,6 +69,8 @@ class Crf(LinearChainCrf):
             inputs, lengths: as for `forward`.
             labels: int64 [N, L], from 0 to K - 1 beyond the lengths too.
         """
+        if inputs.shape[1] == 1:  # paddlenlp sums up transitions of which there are none
+            return nn.functional.cross_entropy(inputs[:, 0], labels[:, 0], reduction="none")
         return LinearChainCrfLoss(self)(inputs, lengths, labels)
 
     def decode(self, inputs: paddle.Tensor, lengths: paddle.Tensor) -> paddle.Tensor:

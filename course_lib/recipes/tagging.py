@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from course_lib.data import LengthGroupedBatchSampler, convert_tokens_example
 from course_lib.models import freeze_layers, suggested_learning_rate
 from course_lib.recipes.crf import Crf
 from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import finite, whole
 from course_lib.training import create_optimizer, span_counts, span_scores
 from course_lib.training.prediction import inference_mode
 
@@ -24,6 +24,7 @@ import paddle
 import pandas as pd
 from paddle import nn
 from paddlenlp.data import Pad
+from paddlenlp.datasets import MapDataset
 from paddlenlp.transformers import AutoModelForTokenClassification, AutoTokenizer
 from tqdm.auto import tqdm
 
@@ -174,11 +175,14 @@ def train_tagger(
     """
     epochs, batch_size = whole("epochs", epochs, 1), whole("batch_size", batch_size, 1)
     max_length = whole("max_length", max_length, 1)
-    if not isinstance(learning_rate, (int, float)) or not 0 < learning_rate < math.inf:
-        raise InputError("learning_rate", f"is {learning_rate!r}", "a number above 0")
+    learning_rate = finite("learning_rate", learning_rate, 0)
+    weight_decay = finite("weight_decay", weight_decay)
+    if weight_decay < 0:
+        raise InputError("weight_decay", f"is {weight_decay}", "at least 0")
+    seed = whole("seed", seed, 0, 2**32 - 1)
     rows = _labelled_rows(tagger, dataset, min(max_length, tagger.longest or max_length))
     sampler = LengthGroupedBatchSampler(
-        [len(labels) for _, labels in rows], batch_size, shuffle=True, seed=whole("seed", seed)
+        [len(labels) for _, labels in rows], batch_size, shuffle=True, seed=seed
     )
     steps = len(sampler) * epochs
     if max_steps is not None:
@@ -226,12 +230,15 @@ def predict_tags(
     batch_size = whole("batch_size", batch_size, 1)
     if isinstance(sentences, (str, bytes)):
         raise InputError("sentences", "is one text", "a list of texts")
-    for number, sentence in enumerate(sentences, start=1):
+    if not isinstance(sentences, Iterable) or isinstance(sentences, Mapping):
+        raise InputError("sentences", f"is a {type(sentences).__name__}", "a list of texts")
+    sentences = list(sentences)
+    for place, sentence in enumerate(sentences, start=1):
         if not isinstance(sentence, (str, list, tuple)):
-            problem = f"number {number} is of type {type(sentence).__name__}"
+            problem = f"number {place} is of type {type(sentence).__name__}"
             raise InputError("sentences", problem, "a text or a list of tokens")
         if tagger.longest is not None and len(sentence) > tagger.longest:
-            problem = f"number {number} has {len(sentence)} tokens"
+            problem = f"number {place} has {len(sentence)} tokens"
             raise InputError("sentences", problem, f"at most {tagger.longest}")
     order = sorted((i for i, row in enumerate(sentences) if row), key=lambda i: len(sentences[i]))
     results: list[list[int]] = [[] for _ in sentences]
@@ -259,6 +266,7 @@ def entity_scores(
         InputError: as for `predict_tags`; labels in another order than O, B-X, I-X.
     """
     types = _entity_types(tagger.label_list)
+    dataset = _checked("dataset", dataset, len(tagger.label_list), unlabelled=True)
     found = predict_tags(tagger, [example["tokens"] for example in dataset], batch_size)
     scores = span_scores([example["labels"] for example in dataset], found, types)
     scores["all"]["broken"] = sum(map(broken_labels, found))
@@ -342,7 +350,10 @@ def compare_crf(
         InputError: as for `train_tagger` and `entity_scores`; an empty dev; no such backbone.
     """
     types = _entity_types(label_list)
-    if len(dev) == 0:
+    seed = whole("seed", seed, 0, 2**32 - 1)
+    train = _checked("train", train, len(label_list))
+    dev = _checked("dev", dev, len(label_list), unlabelled=True)
+    if not dev:
         raise InputError("dev", "is empty", "at least one example")
     gold = [example["labels"] for example in dev]
     rows, counts, losses, taggers = {}, {}, {}, {}
@@ -372,18 +383,38 @@ def _labelled_rows(
     tagger: Tagger, dataset: Sequence[Mapping[str, Any]], longest: int
 ) -> list[tuple[list[int], list[int]]]:
     """Ids and labels of each example, checked before anything is computed."""
-    if len(dataset) == 0:
+    dataset = _checked("dataset", dataset, len(tagger.label_list))
+    if not dataset:
         raise InputError("dataset", "is empty", "at least one example")
+    return [
+        (tagger.encode(example["tokens"][:longest]), example["labels"][:longest])
+        for example in dataset
+    ]
+
+
+def _checked(
+    name: str, dataset: Iterable[Mapping[str, Any]], num_labels: int, unlabelled: bool = False
+) -> list[dict[str, list]]:
+    """Tokens and labels of each example as lists; `unlabelled` lets labels below 0 pass."""
+    if not isinstance(dataset, Iterable | MapDataset):  # a MapDataset has no __iter__
+        raise InputError(name, f"is a {type(dataset).__name__}", "a list of examples")
     rows = []
-    for number, example in enumerate(dataset, start=1):
-        where = f"dataset, example {number}"
-        tokens, labels = list(example["tokens"]), list(example["labels"])
-        if not tokens or len(tokens) != len(labels):
-            problem = f"has {len(tokens)} tokens and {len(labels)} labels"
+    for place, example in enumerate(dataset, start=1):
+        where = f"{name}, example {place}"
+        row = {}
+        for key in ("tokens", "labels"):
+            value = example.get(key) if isinstance(example, Mapping) else None
+            if not isinstance(value, Iterable) or (key == "labels" and isinstance(value, str)):
+                raise InputError(where, f"has no list of {key}", "a dict with tokens and labels")
+            row[key] = list(value)
+        if not row["tokens"] or len(row["tokens"]) != len(row["labels"]):
+            problem = f"has {len(row['tokens'])} tokens and {len(row['labels'])} labels"
             raise InputError(where, problem, "a label for each token, one at least")
-        last = len(tagger.label_list) - 1
-        labels = [whole(f"{where}: label", label, 0, last) for label in labels]
-        rows.append((tagger.encode(tokens[:longest]), labels[:longest]))
+        least = -math.inf if unlabelled else 0
+        row["labels"] = [
+            whole(f"{where}: label", label, least, num_labels - 1) for label in row["labels"]
+        ]
+        rows.append(row)
     return rows
 
 

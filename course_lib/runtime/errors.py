@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Sequence
 from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class InputError(ValueError):
@@ -43,3 +48,38 @@ def whole(name: str, value: object, least: float = -math.inf, most: float = math
         bounds = "" if (least, most) == (-math.inf, math.inf) else bounds
         raise InputError(name, f"is {value!r}", f"a whole number{bounds}")
     return int(value)
+
+
+def finite(name: str, value: object, above: float = -math.inf, below: float = math.inf) -> float:
+    """A finite number between two others as a float; NumPy's count, bools do not.
+
+    Raises:
+        InputError: another type, or a number out of bounds; it names `name`.
+    """
+    fits = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not fits or not above < value < below or not math.isfinite(value):
+        bounds = [f" above {above}"] * (above > -math.inf) + [f" below {below}"] * (
+            below < math.inf
+        )
+        raise InputError(name, f"is {value!r}", f"a finite number{' and'.join(bounds)}")
+    return float(value)
+
+
+def numbers_in(name: str, values: object, kind: str = "float64") -> np.ndarray:
+    """Numbers as an array of this type, "float64" or "int64"; fractions are no whole numbers.
+
+    Raises:
+        InputError: something else than numbers, or rows of different length; it names `name`.
+    """
+    import numpy as np  # not before what must happen first
+
+    if isinstance(values, Sequence) and not isinstance(values, (str, bytes)) and not len(values):
+        return np.zeros(0, kind)
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError):  # ragged
+        array = np.asarray(None)
+    if array.dtype.kind not in ("biu" if kind.startswith("int") else "biuf"):
+        wanted = "whole numbers" if kind.startswith("int") else "numbers"
+        raise InputError(name, f"are {values!r:.60}", f"{wanted}, in rows of one length")
+    return array.astype(kind)
