@@ -372,6 +372,9 @@ def run_export(args: argparse.Namespace) -> None:
     from course_lib.models import load_backbone
 
     check_model_dir(Path(args.model_dir))
+    if Path(args.model_dir, "thresholds.json").is_file():  # they would be left behind
+        expected = "python -m course_lib.hierarchical export"
+        raise InputError(args.model_dir, "is a model with thresholds", expected)
     output_dir = Path(args.output_dir)
     check_output_dir(output_dir, "export", go_on=False)
     model, tokenizer = load_backbone(args.model_dir, trained=True)

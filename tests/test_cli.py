@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -142,6 +143,11 @@ def test_a_trained_model_is_exported_and_answers_alike(tiny, tmp_path, capsys):
     assert "is not empty" in refused(capsys, arguments)
     nothing = ["export", "--model_dir", str(tmp_path), "--output_dir", str(tmp_path / "x")]
     assert "holds no model" in refused(capsys, nothing)
+    tuned = tmp_path / "tuned"
+    shutil.copytree(tiny, tuned)
+    (tuned / "thresholds.json").write_text("{}")
+    other = ["export", "--model_dir", str(tuned), "--output_dir", str(tmp_path / "x")]
+    assert "course_lib.hierarchical export" in refused(capsys, other)
 
 
 def test_predict_reads_standard_input(files, tiny, capsys, monkeypatch):

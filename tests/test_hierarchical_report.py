@@ -256,3 +256,11 @@ def test_a_sure_child_brings_its_parent_and_a_doubtful_one_falls():
     exact = np.full((1, len(TAXONOMY)), 0.5)  # reaching a threshold is enough, with both ways
     assert decode(exact, TAXONOMY).all() and decode(exact, TAXONOMY, consistent=False).all()
     assert decode(np.zeros((0, len(TAXONOMY))), TAXONOMY).shape == (0, len(TAXONOMY))
+
+
+def test_tables_that_are_none_are_refused():
+    for wrong in ([["a"]], [[1], [1, 2]], None):
+        with pytest.raises(InputError, match="probabilities"):
+            decode(wrong, TAXONOMY)
+    with pytest.raises(InputError, match="thresholds"):
+        decode(np.full((1, len(TAXONOMY)), 0.5), TAXONOMY, 0.5)

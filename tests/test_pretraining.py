@@ -183,3 +183,10 @@ def test_an_empty_file_is_refused(tokenizer, tmp_path):
     file.write_text("", encoding="utf-8")
     with pytest.raises(InputError, match=r"empty\.txt"):
         pretrain(new_model(tokenizer), tokenizer, file)
+
+
+@pytest.mark.parametrize("rate", ["x", float("nan"), -0.1, 1.5, None])
+def test_a_share_that_is_none_is_refused_and_does_not_hang(encoder, tokenizer, rate):
+    sequences = make_sequences(TEXTS, encoder)
+    with pytest.raises(InputError, match="mask_rate"):
+        create_pretraining_dataloader(sequences, tokenizer, mask_rate=rate)

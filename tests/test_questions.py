@@ -178,6 +178,10 @@ def test_lists_that_do_not_fit(tmp_path, old, new, told):
         ("[Q1.2]", "7"),
         ("question: How slow?", "ask: How slow?"),
         ('{"02": []}', "none"),
+        ('{"02": []}', "{2: []}"),
+        ('{"02": []}', '{"02": "recipes.fuse"}'),
+        ('{"02": []}', '{"02": [5]}'),
+        ("How slow?", "'How | slow?'"),
         ("- theme: Speed", "- theme: [Speed"),
         (LIST, "3"),
     ],
@@ -209,3 +213,12 @@ def test_commands(tmp_path, monkeypatch, capsys):
     assert "does not use" in capsys.readouterr().err
     write_chapter(tmp_path, replaced(CELLS, "*FAQ: Q1.2*", "*FAQ Q1.2*"))
     assert index.main(["generate"]) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ['{"cells": [', "", "[]", '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}}']
+)
+def test_a_damaged_chapter_is_named(tmp_path, text):
+    (tmp_path / "02_speed.ipynb").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"02_speed\.ipynb: cannot be read"):
+        index.read_sections(tmp_path)

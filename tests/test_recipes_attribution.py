@@ -128,3 +128,40 @@ def test_reasons_refuse_what_makes_no_sense(pair):
         recipes.integrated_gradients(model, tokenizer, TEXT, steps=1)
     with pytest.raises(InputError, match="a classifier"):
         recipes.lime(model.ernie, tokenizer, TEXT)
+
+
+@pytest.mark.parametrize("method", [recipes.occlusion, recipes.lime, recipes.integrated_gradients])
+def test_what_has_no_tokens_or_too_many_is_refused(pair, method):
+    model, tokenizer = pair
+    for text in ("\u200b", None, 5, [1], b"x"):
+        with pytest.raises(InputError, match="text"):
+            method(model, tokenizer, text)
+    with pytest.raises(InputError, match="max_seq_length"):
+        method(model, tokenizer, "今" * 300, max_seq_length=1000)
+
+
+def test_no_scores_of_a_model_without_numbers(pair):
+    model, tokenizer = runs.model_and_tokenizer()
+    weight = model.get_input_embeddings().weight
+    weight.set_value(paddle.full_like(weight, float("nan")))
+    with pytest.raises(InputError, match="no numbers"):
+        recipes.occlusion(model, tokenizer, TEXT)
+
+
+def test_gradients_are_found_where_the_caller_switched_them_off(pair):
+    model, tokenizer = pair
+    wanted = recipes.integrated_gradients(model, tokenizer, TEXT, steps=4)
+    with paddle.no_grad():
+        answer = recipes.integrated_gradients(model, tokenizer, TEXT, steps=4)
+    np.testing.assert_allclose(answer.scores, wanted.scores)
+
+
+def test_seeds_widths_and_orders_are_checked(pair):
+    model, tokenizer = pair
+    for wrong in ({"seed": -1}, {"width": "x"}, {"width": float("nan")}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            recipes.lime(model, tokenizer, TEXT, samples=10, **wrong)
+    answer = recipes.occlusion(model, tokenizer, TEXT)
+    for wrong in ({"seed": -1}, {"order": ["for"]}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            recipes.deletion_curve(model, tokenizer, answer, **wrong)

@@ -581,3 +581,69 @@ def test_augmenting_refuses_bad_numbers():
         FillWords(model=paddle.nn.Linear(1, 1))
     never = augment(texts(), lambda text, random: text)
     assert len(never) == 3, "a change that changes nothing gives no copies"
+
+
+# --- what users give
+
+
+def test_tfidf_gives_a_column_for_each_class_also_without_examples():
+    train = MapDataset(
+        [{"text": text, "label": label} for text, label in [("好", 0), ("坏", 2)] * 3],
+        label_list=["a", "b", "c", "d"],
+    )
+    classify = tfidf_learner(train)
+    found = classify([{"text": "坏"}])
+    assert found.shape == (1, 4) and found.argmax() == 2 and found[0, [1, 3]].tolist() == [0, 0]
+    assert classify([]).shape == (0, 4)
+    with pytest.raises(InputError, match="one class"):
+        tfidf_learner(rows(3))
+
+
+@pytest.mark.parametrize(
+    "labels", [[0.5, 1.2], ["a", "b"], "01", [-1, 0], [float("nan"), 0], [0, 2**62], [[0, 1], [1]]]
+)
+def test_weights_and_tables_take_classes_alone(labels):
+    with pytest.raises(InputError):
+        class_weights(labels)
+    with pytest.raises(InputError):
+        imbalance_table([0, 1], {"a": labels})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"confidence": 2}, {"resamples": 0}, {"seed": -1}, {"rare": "0"}, {"ratio": float("nan")}],
+)
+def test_arguments_of_the_table_are_checked(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        imbalance_table([0, 1, 1], {"a": [0, 1, 1]}, **wrong)
+
+
+def test_thresholds_refuse_what_they_would_misread():
+    with pytest.raises(InputError, match="is_rare"):
+        best_threshold([0.1, 0.9], [0, 2])
+    good = [[0.2, 0.8]]
+    for values, rare, threshold in [
+        ([0.2, 0.8], 0, 0.5),
+        ([[0.2, float("nan")]], 0, 0.5),
+        ([[-3.0, -2.0]], 0, 0.5),
+        (good, -1, 0.5),
+        (good, 2, 0.5),
+        (good, 0, float("nan")),
+        (good, 0, "0.5"),
+    ]:
+        with pytest.raises(InputError):
+            apply_threshold(values, rare, threshold)
+    assert FocalLoss(np.float32(2)).gamma == 2.0  # NumPy's numbers are numbers
+    with pytest.raises(InputError, match="weight"):
+        FocalLoss(2.0, ["a", "b"])
+
+
+def test_datasets_that_are_none_are_refused():
+    for wrong in (None, ["text"], (row for row in rows(3, 3))):
+        with pytest.raises(InputError):
+            make_imbalanced(wrong, 1)
+    with pytest.raises(InputError, match="rare"):
+        make_imbalanced(rows(3, 3), 1, [0])
+    for wrong in ({"confidence": 2}, {"resamples": 0}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            curve_points(pd.DataFrame([[True, False]]), **wrong)

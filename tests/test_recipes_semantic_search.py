@@ -552,3 +552,64 @@ def test_methods_take_turns_on_the_same_queries():
         compare_search({}, ["0", "1"], [0, 1])
     with pytest.raises(InputError):
         compare_search(methods, ["0", "1"], [0, 1, 2])
+
+
+def test_an_index_leaves_somebodys_own_directory_alone(tmp_path):
+    index = SentenceIndex(np.int64(8))  # NumPy's numbers are numbers
+    index.add(unit(3, 8), ["一", "二", "\ud800三"])
+    (tmp_path / "thesis.txt").write_text("years")
+    with pytest.raises(InputError, match="would be lost"):
+        index.save(tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "years"
+    index.save(tmp_path / "new")
+    index.save(tmp_path / "new")
+    assert SentenceIndex.load(tmp_path / "new").sentences == index.sentences
+    file = tmp_path / "new" / "index.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "kind": "hnsw"}))
+    with pytest.raises(InputError, match="hnsw"):
+        SentenceIndex.load(tmp_path / "new")
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_an_effort_set_later_is_checked(kind):
+    index = SentenceIndex(8, kind, groups=2)
+    index.add(unit(5, 8), list("一二三四五"))
+    for wrong in (0, -1, "x", 1.5, None, 2**40):
+        index.effort = wrong
+        with pytest.raises(InputError, match="effort"):
+            index.search(unit(1, 8))
+    index.effort = np.int64(3)
+    assert index.search(unit(1, 8), np.int64(2))[1][0, 0] == 0
+
+
+def test_tables_of_places_that_are_none_are_refused():
+    places, texts = np.array([[0, 1], [1, 0]]), ["猫", "狗"]
+    for wrong in ([[1], [1, 2]], [["a"], ["b"]], None, np.zeros((2, 0), int), places * 1.0):
+        with pytest.raises(InputError, match="places"):
+            fuse(wrong)
+        with pytest.raises(InputError, match="places"):
+            recall_at_k(wrong, [0, 1], (1,))
+        with pytest.raises(InputError, match="places"):
+            hard_negatives(wrong, texts, texts, 1)
+    for constant in (-1, float("nan"), "x"):
+        with pytest.raises(InputError, match="constant"):
+            fuse(places, constant=constant)
+    with pytest.raises(InputError, match="counts"):
+        recall_at_k(places, [0, 1], 1)
+    for one, other in (("猫狗", texts), (texts, "猫狗")):
+        with pytest.raises(InputError, match="is one str"):
+            hard_negatives(places, one, other, 1)
+    index = SentenceIndex(8)
+    index.add(unit(1, 8), ["一"])
+    for wrong in ([["a"] * 8], [[1], [1, 2]], None):
+        with pytest.raises(InputError, match="vectors"):
+            index.search(wrong)
+
+
+def test_a_smaller_encoder_draws_nothing(tokenizer):
+    model = BiEncoder(small(tokenizer, layers=2), tokenizer, 16)
+    paddle.seed(3)
+    wanted = float(paddle.rand([1]))
+    paddle.seed(3)
+    first_layers(model, 1)
+    assert float(paddle.rand([1])) == wanted

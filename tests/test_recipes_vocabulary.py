@@ -569,3 +569,45 @@ def test_the_table_pairs_reviews_over_seeds():
 def test_a_comparison_refuses(options, where):
     with pytest.raises(InputError, match=where):
         compare_vocabulary(1, WORDS, **options)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "笔记本",
+        None,
+        {"笔记本": 3},
+        pd.DataFrame({"word": ["笔记本"], "count": [3]}),
+        ["\ufeff笔记本"],
+        ["\u200b"],
+        ["\ud800"],
+    ],
+)
+def test_what_is_no_list_of_visible_words_is_refused(tokenizer, words):
+    for use in (cutter, lambda these: DictionaryEncoder(tokenizer, these)):
+        with pytest.raises(InputError, match="words"):
+            use(words)
+
+
+def test_words_around_special_tokens_are_refused(tokenizer):
+    with pytest.raises(InputError, match="special token"):
+        add_words(build(), tokenizer, ["x[MASK]"])
+
+
+def test_a_frozen_embedding_stays_frozen(tokenizer):
+    model = build()
+    model.get_input_embeddings().weight.stop_gradient = True
+    add_words(model, tokenizer, WORDS)
+    assert model.get_input_embeddings().weight.stop_gradient
+
+
+def test_somebodys_own_directory_is_not_replaced(tokenizer, tmp_path):
+    model = build()
+    (tmp_path / "thesis.txt").write_text("years")
+    with pytest.raises(InputError, match="would be lost"):
+        save_with_words(model, tokenizer, tmp_path)
+    with pytest.raises(InputError, match="would be lost"):
+        save_model(model, tokenizer, tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "years"
+    save_with_words(model, tokenizer, tmp_path / "new")
+    save_with_words(model, tokenizer, tmp_path / "new")

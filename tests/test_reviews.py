@@ -385,7 +385,10 @@ def test_wilson_interval():
     for bound in (low, high):
         distance = abs(0.075 - bound) / math.sqrt(bound * (1 - bound) / 200)
         assert distance == pytest.approx(1.96)
-    assert wilson(0, 10)[0] == pytest.approx(0, abs=1e-12)
+    assert wilson(0, 10)[0] == 0 and wilson(10, 10)[1] == 1
+    for count, total in ((0, 0), (5, 3), (-1, 3)):
+        with pytest.raises(InputError, match="count"):
+            wilson(count, total)
     assert wilson(10, 10)[1] == pytest.approx(1)
 
 

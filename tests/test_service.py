@@ -281,6 +281,17 @@ def test_a_batch_is_the_oldest_text_and_those_of_its_length():
     assert slow.batches == [["first"], ["aaaa", "cccc", "eeeee"], ["b", "d", "f"]]
 
 
+def test_what_is_no_text_leaves_the_thread_alive():
+    async def work(batcher, slow):
+        slow.go.set()
+        for wrong in ([], [5], [None], "ab", None):
+            with pytest.raises(InputError, match="texts"):
+                await batcher.classify(wrong)
+        assert len(await batcher.classify(["好"])) == 1
+
+    in_a_loop(Limits(), work)
+
+
 def test_a_request_larger_than_a_batch_goes_alone_and_one_turns_batching_off():
     async def work(batcher, slow):
         slow.go.set()

@@ -103,6 +103,14 @@ def read_questions(path: Path = SOURCE) -> list[Question]:
         raise InputError(path, f"cannot be read ({error})", expected) from None
     seen: set[str] = set()
     for question in found:
+        functions = [name for names in question.answers.values() for name in names]
+        chapters = all(isinstance(chapter, str) for chapter in question.answers)
+        one_line = isinstance(question.text, str) and not set("|\n") & set(question.text)
+        if not question.ids or not chapters or not one_line:
+            raise InputError(path, f"has the question {question.text!r:.60}", expected)
+        if not all(isinstance(name, str) and "." in name for name in functions):
+            problem = f"has the functions {functions!r:.60}"
+            raise InputError(path, problem, "a list of names within course_lib")
         for name in question.ids:
             if not isinstance(name, str) or not ID.fullmatch(name):
                 raise InputError(path, f"has the id {name!r}", "one as Q2.1 or draft 7")
@@ -121,7 +129,18 @@ def read_sections(directory: Path = SOLUTIONS) -> list[Section]:
     found = []
     for path in sorted(directory.glob("[0-9][0-9]_*.ipynb")):
         section = Section(path.stem, "")
-        for cell in nbformat.read(path, as_version=4).cells:
+        try:
+            cells = nbformat.read(path, as_version=4).cells
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            nbformat.ValidationError,
+        ) as error:
+            problem = f"cannot be read ({' '.join(str(error).split()):.80})"
+            raise InputError(path, problem, "a notebook of format 4") from None
+        for cell in cells:
             if cell.cell_type == "code":
                 section.names |= names_in(cell.source)
                 continue

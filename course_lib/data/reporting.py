@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from course_lib import runtime
+from course_lib.runtime import InputError
 from course_lib.runtime.commands import exit_status
 
 
@@ -40,11 +41,13 @@ def count_lines(counts: dict[str, int]) -> str:
 
 def wilson(count: int, total: int, z: float = 1.96) -> tuple[float, float]:
     """The Wilson score interval of the share count / total; 95% at the default z."""
+    if not 0 <= count <= total or not total:
+        raise InputError("count", f"is {count} of {total}", "some of one at least")
     share = count / total
     centre = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = z / (1 + z * z / total)
     half *= math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    return centre - half, centre + half
+    return max(0.0, centre - half), min(1.0, centre + half)  # no -0.0 by rounding
 
 
 def markdown_table(header: list[str], rows: list[list]) -> str:

@@ -78,7 +78,10 @@ class Batcher:
 
         Raises:
             Busy: the queue is full, or the service is about to stop.
+            InputError: no text, or something else.
         """
+        if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
+            raise InputError("texts", f"are {texts!r:.60}", "a list of one text at least")
         job = (texts, asyncio.get_running_loop().create_future())
         with self._changed:
             if self.stopping or self.busy + len(texts) > self.limits.queue:

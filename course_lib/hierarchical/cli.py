@@ -29,7 +29,7 @@ from course_lib.hierarchical.files import (
     validate,
     write_dataset,
 )
-from course_lib.runtime import InputError, atomic_file, check_writable
+from course_lib.runtime import InputError, atomic_file, check_writable, errors
 from course_lib.runtime.commands import exit_status, positive, whole
 
 PATIENCE = 10  # epochs, in the guide
@@ -214,6 +214,15 @@ def load_splits(args):
     )
 
 
+def check_one_child(args, taxonomy) -> None:
+    """Refuse, before anything is computed, levels that there are not."""
+    if args.one_child and args.independent:
+        raise InputError("--one_child", "is given with --independent", "one of the two")
+    if args.one_child is not True:
+        for level in args.one_child or ():
+            errors.whole("--one_child", level, 1, len(taxonomy.levels))
+
+
 def run_train(args: argparse.Namespace) -> None:
     if args.warmup_steps and not args.warmup:
         raise InputError("--warmup_steps", "is given without --warmup", "both, or neither")
@@ -255,6 +264,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     for path in filter(None, (args.bad_case_path, args.report_path)):
         check_output(path, *(Path(args.dataset_dir, name) for name in names))
     taxonomy, train_examples, dev_examples = load_splits(args)
+    check_one_child(args, taxonomy)
     classifier = load_classifier(args, taxonomy)
     ours = classifier.taxonomy  # the same labels, in the order of the model
 
@@ -282,7 +292,9 @@ def run_predict(args: argparse.Namespace) -> None:
         names = (args.data_file, args.label_file)
         check_output(args.output_path, *(directory / name for name in names))
     texts = read_texts(directory / args.data_file)
-    classifier = load_classifier(args, read_labels(directory / args.label_file))
+    taxonomy = read_labels(directory / args.label_file)
+    check_one_child(args, taxonomy)
+    classifier = load_classifier(args, taxonomy)
     from course_lib.hierarchical.thresholds import decode
 
     probabilities = classifier.probabilities(texts, args.batch_size)
@@ -344,7 +356,7 @@ def run_prune(words: Sequence[str]) -> int:
         PruneArguments,
         prune,
     )
-    from course_lib.runtime import errors, seed_everything
+    from course_lib.runtime import seed_everything
 
     import paddle
     from paddlenlp.trainer import PdArgumentParser

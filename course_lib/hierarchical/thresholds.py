@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from course_lib.hierarchical.taxonomy import Taxonomy
 from course_lib.runtime import InputError, atomic_file
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import numbers_in, whole
 
 import numpy as np
 
@@ -39,7 +39,8 @@ def tune(
     Raises:
         InputError: arrays that do not fit the taxonomy or each other; a probability outside 0 to 1.
     """
-    probabilities, true = _check(probabilities, taxonomy), np.asarray(true, dtype=bool)
+    probabilities = _check(probabilities, taxonomy)
+    true = numbers_in("true", true).astype(bool)
     least = whole("least", least, 1)
     if true.shape != probabilities.shape:
         problem = f"has shape {list(true.shape)}"
@@ -150,6 +151,8 @@ def as_array(
     """
     if thresholds is None:
         return np.full(len(taxonomy), DEFAULT)
+    if not isinstance(thresholds, Iterable):
+        raise InputError("thresholds", f"are {thresholds!r}", "one for each label")
     if isinstance(thresholds, Mapping):
         missing = [label for label in taxonomy.labels if label not in thresholds]
         if missing or len(thresholds) != len(taxonomy):
@@ -201,7 +204,7 @@ def _log_odds(probabilities: np.ndarray) -> np.ndarray:
 
 
 def _check(probabilities: np.ndarray, taxonomy: Taxonomy) -> np.ndarray:
-    array = np.asarray(probabilities, dtype="float64")
+    array = numbers_in("probabilities", probabilities)
     if array.ndim != 2 or array.shape[1] != len(taxonomy):
         problem = f"have shape {list(array.shape)}"
         raise InputError("probabilities", problem, f"[texts, {len(taxonomy)}]")

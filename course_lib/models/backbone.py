@@ -169,7 +169,7 @@ def save_model(
     directory = Path(directory)
     if label_list is not None:
         _name_classes(model, label_list)
-    with atomic_directory(directory) as temporary, _quiet():
+    with atomic_directory(directory, "config.json") as temporary, _quiet():
         model.save_pretrained(str(temporary), safe_serialization=True)
         tokenizer.save_pretrained(str(temporary))
     return directory

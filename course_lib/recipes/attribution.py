@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from course_lib.data import convert_example
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
-from course_lib.training.prediction import inference_mode
+from course_lib.runtime.errors import finite, whole
+from course_lib.training.prediction import NO_NUMBERS, inference_mode
 
 import numpy as np
 import paddle
@@ -103,8 +103,7 @@ def lime(
     Source: Ribeiro et al., "Why Should I Trust You?", KDD 2016.
     """
     samples = whole("samples", samples, 10)
-    if not width > 0:
-        raise InputError("width", f"is {width!r}", "a number above 0")
+    width, seed = finite("width", width, 0), whole("seed", seed, 0, 2**32 - 1)
     asked = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
     draw, count = np.random.RandomState(seed), len(asked.tokens)
     kept = np.ones((samples, count), dtype=bool)
@@ -179,10 +178,11 @@ def integrated_gradients(
         weights = np.concatenate([halves, halves])
         for start in range(0, len(points), batch_size):
             chosen = slice(start, start + batch_size)
-            found, vectors = score(points[chosen])
-            # not paddle.grad(found, vectors): without a gradient of its scale, layer_norm's
-            # derivative is wrong on the CPU (see models/mended.py)
-            found.sum().backward()
+            with paddle.enable_grad():
+                found, vectors = score(points[chosen])
+                # not paddle.grad(found, vectors): without a gradient of its scale, layer_norm's
+                # derivative is wrong on the CPU (see models/mended.py)
+                found.sum().backward()
             total += weights[chosen] @ (vectors.grad * way).sum(axis=-1).numpy()
     finally:
         model.clear_gradients()
@@ -235,6 +235,7 @@ def deletion_curve(
     al., "ERASER", ACL 2020 (comprehensiveness).
     """
     count, draws = len(attribution.tokens), whole("draws", draws, 1)
+    seed = whole("seed", seed, 0, 2**32 - 1)
     ranked = np.argsort(-attribution.scores, kind="stable")
     draw = np.random.RandomState(seed)
     orders = {
@@ -242,9 +243,9 @@ def deletion_curve(
         "against": [ranked[::-1]],
         "random": [draw.permutation(count) for _ in range(draws)],
     }
-    if order not in orders:
+    if order not in list(orders):
         raise InputError("order", f"is {order!r}", ", ".join(orders))
-    asked = _Question(model, tokenizer, attribution.ids, attribution.label, None, batch_size)
+    asked = _Question(model, tokenizer, None, attribution.label, None, batch_size, attribution.ids)
     curves = []
     for places in orders[order]:
         kept = np.ones((count + 1, count), dtype=bool)
@@ -257,17 +258,24 @@ def deletion_curve(
 class _Question:
     """A model, a text and a label: asked again and again with some of the tokens masked."""
 
-    def __init__(self, model, tokenizer, text, label, max_seq_length, batch_size) -> None:
-        if isinstance(text, str):
-            if not text.strip():
-                raise InputError("text", "is empty", "a text to explain")
+    def __init__(self, model, tokenizer, text, label, max_seq_length, batch_size, ids=None) -> None:
+        self.batch_size = whole("batch_size", batch_size, 1)
+        if ids is None:
+            if not isinstance(text, str) or not text.strip():
+                problem = "is empty" if isinstance(text, str) else f"is {type(text).__name__}"
+                raise InputError("text", problem, "a text to explain")
             row = convert_example({"text": text}, tokenizer, max_seq_length, is_test=True)
-            text = row[0]
+            ids = row[0]
         if tokenizer.mask_token_id is None:
             raise InputError("tokenizer", "has no [MASK]", "a tokenizer with a mask token")
         self.model, self.mask = model, tokenizer.mask_token_id
-        self.batch_size = whole("batch_size", batch_size, 1)
-        self.ids = np.asarray(text, dtype="int64")
+        self.ids = np.asarray(ids, dtype="int64")
+        if len(self.ids) < 3:
+            raise InputError("text", "has no token that the model reads", "a text to explain")
+        most = model.config.max_position_embeddings
+        if len(self.ids) > most:
+            problem = f"lets {len(self.ids)} tokens pass"
+            raise InputError("max_seq_length", problem, f"at most {most}, the model's positions")
         self.places = np.arange(1, len(self.ids) - 1)  # between [CLS] and [SEP]
         self.tokens = tokenizer.convert_ids_to_tokens(self.ids[self.places].tolist())
         logits = self._logits(self.ids[None])
@@ -303,6 +311,8 @@ class _Question:
             logits = self.model(paddle.to_tensor(ids), paddle.zeros(ids.shape, dtype="int64"))
         if not isinstance(logits, paddle.Tensor) or logits.ndim != 2 or logits.shape[-1] < 2:
             raise InputError("model", "gives no logits of two or more classes", "a classifier")
+        if not bool(paddle.isfinite(logits).all()):
+            raise InputError("model", "its scores are infinite or no numbers", NO_NUMBERS)
         return logits.numpy()
 
     def answer(self, scores: np.ndarray, error: float | None = None) -> Attribution:

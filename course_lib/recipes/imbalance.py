@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from course_lib.recipes.labels import Classifier, Learner, Loss, by_class, labels_of, take
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import finite, numbers_in, whole
 
 import numpy as np
 import paddle
@@ -27,6 +27,7 @@ REMEDIES = (
     "threshold",
 )
 
+MOST_CLASSES = 10_000
 
 # ---- the data
 
@@ -53,7 +54,7 @@ def make_imbalanced(
     """
     ratio = whole("ratio", ratio, 1)
     groups = by_class(dataset)
-    if rare not in groups or len(groups) < 2:
+    if rare not in list(groups) or len(groups) < 2:
         found = ", ".join(map(str, groups))
         raise InputError("rare", f"is {rare!r}, the classes are {found}", "one of two or more")
     random = np.random.RandomState(whole("seed", seed, 0, 2**32 - 1))
@@ -107,7 +108,12 @@ def class_weights(labels: Iterable[int], num_classes: int | None = None) -> np.n
     Raises:
         InputError: a class has no example, so that its weight would be infinite.
     """
-    labels = np.asarray(list(labels), "int64")
+    listed = isinstance(labels, Iterable) and not isinstance(labels, str)
+    labels = _classes("labels", list(labels) if listed else labels)
+    if labels.ndim != 1:
+        raise InputError("labels", f"have shape {list(labels.shape)}", "a class an example")
+    if num_classes is not None:
+        num_classes = whole("num_classes", num_classes, 1)
     counts = np.bincount(labels, minlength=num_classes or 0)
     if not len(labels) or (counts == 0).any() or len(counts) != (num_classes or len(counts)):
         problem = f"have {counts.tolist()} examples of the classes 0 to {len(counts) - 1}"
@@ -143,11 +149,11 @@ class FocalLoss(paddle.nn.Layer):
 
     def __init__(self, gamma: float = 2.0, weight: Sequence[float] | None = None) -> None:
         super().__init__()
-        if not _is_number(gamma) or gamma < 0:
+        self.gamma, self.weight = finite("gamma", gamma), None
+        if self.gamma < 0:
             raise InputError("gamma", f"is {gamma!r}", "a number of at least 0")
-        self.gamma, self.weight = float(gamma), None
         if weight is not None:
-            values = np.asarray(weight, "float32")
+            values = numbers_in("weight", weight).astype("float32")
             if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any():
                 raise InputError("weight", f"is {values.tolist()}", "a number >= 0 for each class")
             self.weight = paddle.to_tensor(values)
@@ -203,15 +209,25 @@ def apply_threshold(probabilities: np.ndarray, rare: int, threshold: float) -> n
 
     Returns:
         int64 [N], classes.
+
+    Raises:
+        InputError: numbers outside 0 to 1, a class that there is not, a threshold that is none.
     """
-    values = np.array(probabilities, "float64")
+    values = numbers_in("probabilities", probabilities).copy()
+    if values.ndim != 2 or not ((values >= 0) & (values <= 1)).all():
+        problem = f"have shape {list(values.shape)}, or are not all from 0 to 1"
+        raise InputError("probabilities", problem, "probabilities [N, classes]")
+    rare, threshold = whole("rare", rare, 0, values.shape[1] - 1), finite("threshold", threshold)
     chosen = values[:, rare] >= threshold
     values[:, rare] = -1.0
     return np.where(chosen, rare, values.argmax(axis=1))
 
 
 def _checked(probabilities, is_rare) -> tuple[np.ndarray, np.ndarray]:
-    values, rare = np.asarray(probabilities, "float64"), np.asarray(is_rare, bool)
+    values, rare = numbers_in("probabilities", probabilities), numbers_in("is_rare", is_rare)
+    if not np.isin(rare, (0, 1)).all():
+        raise InputError("is_rare", "holds other numbers than 0 and 1", "whether it is, not labels")
+    rare = rare.astype(bool)
     if values.ndim != 1 or values.shape != rare.shape or rare.all() or not rare.any():
         problem = f"have shape {values.shape}, is_rare {rare.shape} with {rare.sum()} of the class"
         raise InputError("probabilities", problem, "two lists alike, with examples of both classes")
@@ -250,8 +266,9 @@ def compare_imbalance(
     Raises:
         InputError: a remedy that there is not, or an empty or one-sided dataset.
     """
-    unknown = [name for name in remedies if name not in REMEDIES]
-    if unknown or not remedies or isinstance(remedies, str):
+    names = [] if isinstance(remedies, str) or not isinstance(remedies, Iterable) else remedies
+    unknown = [name for name in names if name not in REMEDIES]
+    if unknown or not names:
         raise InputError("remedies", f"has {unknown or remedies!r}", f"some of {REMEDIES}")
     for name, dataset in {"train": train, "dev": dev, "test": test}.items():
         if rare not in by_class(dataset, name):
@@ -316,24 +333,28 @@ def imbalance_table(
         InputError: predictions of another shape than the labels, a class that there is not, one
             class only, or a `ratio` that is no positive number.
     """
-    labels = np.asarray(labels, "int64")
-    if not predictions or labels.ndim != 1 or not len(labels):
+    labels = _classes("labels", labels)
+    confidence = finite("confidence", confidence, 0, 1)
+    resamples, seed = whole("resamples", resamples, 1), whole("seed", seed, 0, 2**32 - 1)
+    if (
+        not isinstance(predictions, Mapping)
+        or not predictions
+        or labels.ndim != 1
+        or not len(labels)
+    ):
         raise InputError("labels", "or predictions are empty", "a class an example")
-    answers = {name: np.atleast_2d(np.asarray(one, "int64")) for name, one in predictions.items()}
+    answers = {name: np.atleast_2d(_classes(str(name), one)) for name, one in predictions.items()}
     first = next(iter(answers.values())).shape
     for name, one in answers.items():
         if one.ndim != 2 or one.shape != first or one.shape[1] != len(labels):
             problem = f"has shape {list(np.shape(predictions[name]))} for {len(labels)} labels"
             raise InputError(name, problem, "[N] or [seeds, N], the same for all")
-    every = np.concatenate([labels, *(one.ravel() for one in answers.values())])
-    if every.min() < 0:
-        raise InputError("labels", "or predictions hold a number below 0", "classes from 0 on")
-    classes = 1 + int(every.max())
+    classes = 1 + max(int(one.max()) for one in (labels, *answers.values()))
     counts = np.bincount(labels, minlength=classes)
-    if not 0 <= rare < classes or not 0 < counts[rare] < len(labels):
+    rare = whole("rare", rare, 0, classes - 1)
+    if not 0 < counts[rare] < len(labels):
         raise InputError("rare", f"{rare} has {counts[rare : rare + 1]} of labels", "some, not all")
-    if ratio is not None and not (_is_number(ratio) and ratio > 0):
-        raise InputError("ratio", f"is {ratio!r}", "a number above 0")
+    ratio = None if ratio is None else finite("ratio", ratio, 0)
     shares = counts / len(labels)
     if ratio is not None:
         shares = np.where(np.arange(classes) == rare, 0, shares)
@@ -385,5 +406,10 @@ def _draw(rows: np.ndarray, count: int, random: np.random.RandomState) -> np.nda
     return random.permutation(rows)[:count]
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
+def _classes(name: str, values: object) -> np.ndarray:
+    """int64 of classes: whole numbers from 0 on, and few enough to count them."""
+    labels = numbers_in(name, values, "int64")
+    if labels.size and not 0 <= labels.min() <= labels.max() < MOST_CLASSES:
+        problem = f"reach from {labels.min()} to {labels.max()}"
+        raise InputError(name, problem, f"classes from 0 to {MOST_CLASSES - 1}")
+    return labels

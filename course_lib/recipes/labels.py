@@ -19,7 +19,7 @@ from course_lib.data import (
 )
 from course_lib.models import freeze_layers, load_backbone, suggested_learning_rate
 from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import finite, whole
 from course_lib.training.loop import fit
 from course_lib.training.prediction import inference_mode, predict
 
@@ -179,16 +179,29 @@ def tfidf_learner(train: MapDataset, criterion: Loss | None = None, seed: int = 
     """A learner without a backbone: TF-IDF of 1 to 3 characters and a logistic regression.
 
     Raises:
-        InputError: a `criterion` other than None: this model has its own loss.
+        InputError: a `criterion` other than None: this model has its own loss; fewer than two
+            classes among the examples.
     """
     if criterion is not None:
         raise InputError("criterion", "is given", "None: a logistic regression has its own loss")
+    seed = whole("seed", seed, 0, 2**32 - 1)
+    if len(by_class(train, "train")) < 2:
+        raise InputError("train", "has one class", "examples of two at least")
     model = make_pipeline(
         TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True),
         LogisticRegression(C=10.0, max_iter=1000, random_state=seed),
     )
     model.fit([row["text"] for row in train], labels_of(train))
-    return lambda examples: model.predict_proba([row["text"] for row in examples])
+    known = model[-1].classes_
+    classes = 1 + max(known.max(), len(getattr(train, "label_list", None) or ()) - 1)
+
+    def classify(examples: Sequence[Mapping]) -> np.ndarray:
+        found = np.zeros((len(examples), classes))  # a class without examples has probability 0
+        if len(examples):
+            found[:, known] = model.predict_proba([row["text"] for row in examples])
+        return found
+
+    return classify
 
 
 # ---- how many labels
@@ -233,8 +246,11 @@ def learning_curve(
     Raises:
         InputError: no learner, no size, or one that `labelled_subset` refuses.
     """
-    if not learners or not len(sizes):
-        raise InputError("learners", "or sizes are empty", "one of each at least")
+    if not isinstance(learners, Mapping) or not learners:
+        raise InputError("learners", "are none", "functions by name")
+    sizes = list(sizes) if isinstance(sizes, Iterable) else []
+    if not sizes:
+        raise InputError("sizes", "are none", "numbers of examples, one at least")
     labels = np.array(labels_of(test, "test"))
     subsets = {int(size): labelled_subset(train, size, seed) for size in sizes}
     right = {}
@@ -263,8 +279,12 @@ def curve_points(
     Raises:
         InputError: nothing, or runs that do not fit each other.
     """
-    runs = [runs] if isinstance(runs, pd.DataFrame) else list(runs)
-    fit = all(one.shape == runs[0].shape and one.index.equals(runs[0].index) for one in runs)
+    confidence = finite("confidence", confidence, 0, 1)
+    resamples = whole("resamples", resamples, 1)
+    runs = [runs] if isinstance(runs, pd.DataFrame) else list(runs or ())
+    fit = all(isinstance(one, pd.DataFrame) and one.size for one in runs) and all(
+        one.shape == runs[0].shape and one.index.equals(runs[0].index) for one in runs
+    )
     if not runs or not fit:
         raise InputError("runs", "are none or do not fit each other", "results of learning_curve")
     right = np.mean([one.to_numpy("float64") for one in runs], axis=0)
@@ -282,8 +302,11 @@ def curve_points(
 
 def labels_of(dataset: Sequence[Mapping], name: str = "dataset") -> list[int]:
     """The labels of examples, each a whole number from 0 on."""
-    if not len(dataset):
-        raise InputError(name, "is empty", "one example at least")
+    if not hasattr(dataset, "__len__") or not len(dataset):
+        raise InputError(name, "is empty or no list", "one example at least")
+    for place, row in enumerate(dataset):
+        if not isinstance(row, Mapping):
+            raise InputError(f"{name}[{place}]", f"is a {type(row).__name__}", "a dict an example")
     return [whole(f"{name}: label", row.get("label"), 0) for row in dataset]
 
 

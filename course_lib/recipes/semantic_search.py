@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from course_lib.data import batchify_fn, convert_example, convert_pair_example
 from course_lib.deploy import Predictor
 from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import finite, numbers_in, whole
 from course_lib.training import create_optimizer
 from course_lib.training.prediction import inference_mode
 
@@ -186,7 +186,7 @@ def rerank(
     Raises:
         InputError: as `encode`; places of another shape, or of sentences that are not there.
     """
-    queries = _texts("queries", queries)
+    queries, sentences = _texts("queries", queries), _texts("sentences", sentences)
     places = _places(places, len(queries), len(sentences))
     rows, columns = np.nonzero(places >= 0)
     scores = np.full(places.shape, -np.inf)
@@ -211,6 +211,7 @@ def hard_negatives(
         InputError: a row that holds fewer others than `count`.
     """
     count = whole("count", count, 1)
+    texts, wanted = _texts("texts", texts), _texts("wanted", wanted)
     places = _places(places, len(wanted), len(texts))
     negatives = []
     for number, (row, right) in enumerate(zip(places, wanted, strict=True)):
@@ -262,7 +263,7 @@ def train_bi_encoder(
     if len(firsts) < 2:
         raise InputError("pairs", f"are {len(firsts)}", "two at least: others are the negatives")
     batch_size = whole("batch_size", batch_size, 2)
-    temperature = _above_zero("temperature", temperature)
+    temperature = finite("temperature", temperature, 0)
     rows = [_text_rows(model, column) for column in (firsts, seconds)]
 
     def loss(chosen: list[int]) -> paddle.Tensor:
@@ -285,7 +286,9 @@ def first_layers(model: BiEncoder, count: int) -> BiEncoder:
     """
     config = copy.deepcopy(model.encoder.config)
     config.num_hidden_layers = whole("count", count, 1, config.num_hidden_layers)
-    smaller = type(model.encoder)(config)
+    generator = paddle.get_rng_state()
+    smaller = type(model.encoder)(config)  # draws weights that are not kept
+    paddle.set_rng_state(generator)
     state = model.encoder.state_dict()
     smaller.set_state_dict({name: state[name].clone() for name in smaller.state_dict()})
     smaller.eval()
@@ -317,7 +320,7 @@ def distil_encoder(
     """
     rows = _text_rows(student, texts)
     size = student.encoder.config.hidden_size
-    vectors = np.asarray(vectors, "float32")
+    vectors = numbers_in("vectors", vectors).astype("float32")
     if vectors.shape != (len(rows), size) or not np.isfinite(vectors).all():
         problem = f"have shape {list(vectors.shape)}, or are not all finite"
         raise InputError("vectors", problem, f"finite numbers of shape {[len(rows), size]}")
@@ -395,7 +398,7 @@ def _train(
 ) -> list[float]:
     """The loop of all three; a last batch of fewer than `least` examples is left out."""
     epochs, batch_size = whole("epochs", epochs, 1), whole("batch_size", batch_size, 1)
-    learning_rate = _above_zero("learning_rate", learning_rate)
+    learning_rate = finite("learning_rate", learning_rate, 0)
     seed_everything(whole("seed", seed, 0, 2**32 - 1))
     order = np.random.RandomState(seed)
     per_epoch = examples // batch_size + (examples % batch_size >= least)
@@ -519,7 +522,7 @@ def _columns(name: str, pairs: Sequence[tuple[str, str]]) -> tuple[list[str], li
 
 
 def _places(places: np.ndarray, rows: int, sentences: int) -> np.ndarray:
-    places = np.asarray(places)
+    places = numbers_in("places", places, "int64")
     fits = places.ndim == 2 and len(places) == rows and places.dtype.kind in "iu" and places.size
     if not fits:
         problem = f"hold {places.dtype} of shape {list(places.shape)}"
@@ -528,10 +531,3 @@ def _places(places: np.ndarray, rows: int, sentences: int) -> np.ndarray:
         problem = f"reach from {places.min()} to {places.max()}"
         raise InputError("places", problem, f"-1 to {sentences - 1}, the last sentence")
     return places.astype("int64")
-
-
-def _above_zero(name: str, value: float) -> float:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:
-        raise InputError(name, f"is {value!r}", "a number above 0")
-    return value

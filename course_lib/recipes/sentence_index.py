@@ -10,12 +10,12 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from course_lib.recipes.semantic_search import _places, _texts
 from course_lib.runtime import InputError, atomic_directory
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import finite, numbers_in, whole
 from course_lib.training.checkpoint import check_described, describe_files, verify_files
 from course_lib.training.metrics import paired_bootstrap
 
@@ -24,8 +24,10 @@ import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-KINDS = ("flat", "hnsw", "ivf")
+FAISS = {"flat": faiss.IndexFlat, "hnsw": faiss.IndexHNSWFlat, "ivf": faiss.IndexIVFFlat}
+KINDS = tuple(FAISS)
 VECTORS, SENTENCES, DESCRIPTION = "vectors.faiss", "sentences.json", "index.json"
+MOST = 2**31 - 1  # what faiss takes
 UNIT = 1e-3  # how far a vector's length may be from 1
 
 
@@ -49,7 +51,7 @@ class SentenceIndex:
     def __init__(
         self, size: int, kind: str = "flat", links: int = 16, groups: int = 16, effort: int = 16
     ) -> None:
-        self.size = whole("size", size, 1)
+        self.size = size = whole("size", size, 1, 2**20)
         if kind not in KINDS:
             raise InputError("kind", f"is {kind!r}", f"one of {', '.join(KINDS)}")
         self.kind = kind
@@ -57,13 +59,13 @@ class SentenceIndex:
         if kind == "flat":
             self._index = faiss.IndexFlatIP(size)
         elif kind == "hnsw":
-            self._index = faiss.IndexHNSWFlat(size, whole("links", links, 2), product)
+            self._index = faiss.IndexHNSWFlat(size, whole("links", links, 2, 2**10), product)
         else:
-            groups = whole("groups", groups, 1)
+            groups = whole("groups", groups, 1, 2**20)
             self._index = faiss.IndexIVFFlat(faiss.IndexFlatIP(size), size, groups, product)
             self._index.cp.min_points_per_centroid = 1  # no warning: the groups are small here
         self.sentences: list[str] = []
-        self.effort = whole("effort", effort, 1)
+        self.effort = whole("effort", effort, 1, MOST)
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -99,14 +101,14 @@ class SentenceIndex:
         Raises:
             InputError: vectors as for `add`; the index is empty.
         """
-        count = whole("count", count, 1)
+        count, effort = whole("count", count, 1, MOST), whole("effort", self.effort, 1, MOST)
         if not self.sentences:
             raise InputError("index", "is empty", "sentences: call add first")
         vectors = self._vectors(vectors, None)
         if self.kind == "hnsw":
-            self._index.hnsw.efSearch = max(self.effort, count)
+            self._index.hnsw.efSearch = max(effort, count)
         elif self.kind == "ivf":
-            self._index.nprobe = self.effort
+            self._index.nprobe = effort
         cosines, places = self._index.search(vectors, count)
         cosines[places < 0] = -np.inf
         return cosines, places
@@ -115,11 +117,11 @@ class SentenceIndex:
         """Write vectors and sentences; the directory appears whole or not at all.
 
         Raises:
-            InputError: it cannot be written.
+            InputError: it cannot be written, or holds something else than an older index.
         """
-        with atomic_directory(directory) as temporary:
+        with atomic_directory(directory, DESCRIPTION) as temporary:
             faiss.write_index(self._index, str(temporary / VECTORS))
-            text = json.dumps(self.sentences, ensure_ascii=False)
+            text = json.dumps(self.sentences)  # escapes, so that halves of characters pass
             (temporary / SENTENCES).write_text(text, encoding="utf-8")
             files = describe_files(temporary)
             own = {"size": self.size, "kind": self.kind, "effort": self.effort, "files": files}
@@ -148,6 +150,9 @@ class SentenceIndex:
         verify_files(directory, own["files"])  # faiss ends the process at some damaged files
         index._index = faiss.read_index(str(directory / VECTORS))
         index.sentences = json.loads((directory / SENTENCES).read_text(encoding="utf-8"))
+        if not isinstance(index._index, FAISS[index.kind]):
+            problem = f"is a {type(index._index).__name__}"
+            raise InputError(directory / VECTORS, problem, f"{index.kind}, as {DESCRIPTION} says")
         found = (index._index.d, index._index.ntotal)
         if found != (index.size, len(index.sentences)):
             problem = f"holds {found[1]} vectors of size {found[0]}"
@@ -155,7 +160,7 @@ class SentenceIndex:
         return index
 
     def _vectors(self, vectors: np.ndarray, rows: int | None) -> np.ndarray:
-        vectors = np.ascontiguousarray(vectors, "float32")
+        vectors = np.ascontiguousarray(numbers_in("vectors", vectors), "float32")
         wanted = f"{'any' if rows is None else rows} rows of {self.size} numbers"
         if vectors.ndim != 2 or vectors.shape[1] != self.size or not len(vectors):
             raise InputError("vectors", f"have shape {list(vectors.shape)}", wanted)
@@ -207,7 +212,10 @@ def fuse(*places: np.ndarray, count: int = 10, constant: float = 60.0) -> np.nda
     Raises:
         InputError: no search, or other numbers of queries.
     """
-    count = whole("count", count, 1)
+    count, constant = whole("count", count, 1), finite("constant", constant, -1)
+    places = tuple(numbers_in("places", one, "int64") for one in places)
+    if not all(one.ndim == 2 and one.size for one in places):
+        raise InputError("places", "are empty or no tables", "what searches give")
     rows = {len(one) for one in places}
     if len(rows) != 1:
         raise InputError("places", f"have {sorted(rows)} rows", "the same queries in each search")
@@ -246,7 +254,9 @@ def recall_at_k(
     Raises:
         InputError: other numbers of rows, fewer than two, a count out of bounds.
     """
-    right = np.asarray(right)
+    right, places = numbers_in("right", right, "int64"), numbers_in("places", places, "int64")
+    if not isinstance(counts, Iterable) or isinstance(counts, str):
+        raise InputError("counts", f"is {counts!r}", "a list of k")
     if right.ndim != 1 or right.dtype.kind not in "iu" or len(right) < 2 or right.min() < 0:
         problem = f"hold {right.dtype} of shape {list(right.shape)}"
         raise InputError("right", problem, "one place a query, two queries at least")

@@ -15,12 +15,12 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from course_lib.models.backbone import _check_vocabulary, _quiet, _read_config
 from course_lib.runtime import InputError, atomic_directory
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import finite, whole
 from course_lib.training.prediction import inference_mode
 
 import jieba
@@ -70,6 +70,8 @@ def find_words(
     texts = _texts("texts", texts)
     most, min_count = whole("most", most, 1), whole("min_count", min_count, 1)
     longest = whole("longest", longest, 2, 8)
+    limits = {"min_pmi": min_pmi, "max_neighbour": max_neighbour, "min_surprise": min_surprise}
+    min_pmi, max_neighbour, min_surprise = (finite(*limit) for limit in limits.items())
     counts: Counter[str] = Counter()
     for text in texts:
         for run in CHINESE.findall(text):
@@ -236,7 +238,14 @@ def add_words(
     if len(tokenizer) > rows:
         problem = f"has {len(tokenizer)} tokens"
         raise InputError("tokenizer", problem, f"at most {rows}, the rows of the embedding")
+    seed = whole("seed", seed, 0)
+    for word in words:
+        if any(token in word for token in tokenizer.all_special_tokens):
+            raise InputError("words", f"{word} holds a special token", "words without any")
     pieces = [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(word)) for word in words]
+    if not all(pieces):
+        word = words[pieces.index([])]
+        raise InputError("words", f"{word!r} is nothing to the tokenizer", "words that it reads")
     with _quiet():
         tokenizer.add_tokens(words)
     ids = tokenizer.convert_tokens_to_ids(words)
@@ -264,9 +273,10 @@ def _grow(model: PretrainedModel, rows: int) -> None:
     """`resize_token_embeddings`, mended, and without drawing from paddle's generator."""
     if rows == model.get_input_embeddings().weight.shape[0]:
         return
-    state = paddle.get_rng_state()
+    state, frozen = paddle.get_rng_state(), model.get_input_embeddings().weight.stop_gradient
     with _quiet():
         model.resize_token_embeddings(rows)
+    model.get_input_embeddings().weight.stop_gradient = frozen
     paddle.set_rng_state(state)
     for layer in model.sublayers():
         bias = getattr(getattr(layer, "decoder", None), "bias", None)
@@ -282,14 +292,15 @@ def save_with_words(model: PretrainedModel, tokenizer, directory: str | os.PathL
 
     Raises:
         InputError: the tokenizer has ids that the model has no rows for, or the model more rows
-            than the tokenizer has tokens (published ERNIEs have up to 99 more).
+            than the tokenizer has tokens (published ERNIEs have up to 99 more); the directory
+            holds something else than a model.
     """
     rows, tokens = model.get_input_embeddings().weight.shape[0], len(tokenizer)
     if not (rows == tokens or (rows % 1000 == 0 and 0 < rows - tokens < 100)):
         problem = f"has {tokens} tokens"
         raise InputError("tokenizer", problem, f"{rows}, the rows of the model's embedding")
     directory = Path(directory)
-    with atomic_directory(directory) as temporary, _quiet():
+    with atomic_directory(directory, "config.json") as temporary, _quiet():
         model.save_pretrained(str(temporary), safe_serialization=True)
         tokenizer.save_pretrained(str(temporary))
     return directory
@@ -354,8 +365,9 @@ def vector_effect(
     Raises:
         InputError: no text has a word and something beside it.
     """
-    if not isinstance(hidden, (int, float)) or not 0 < hidden < 1:
-        raise InputError("hidden", f"is {hidden!r}", "a share above 0 and below 1")
+    hidden = finite("hidden", hidden, 0, 1)
+    max_characters, seed = whole("max_characters", max_characters, 1), whole("seed", seed, 0)
+    words = _words(words)
     cut = cutter(words)
     random = np.random.default_rng(seed)
     chosen = []
@@ -452,6 +464,9 @@ def _logsumexp(scores: np.ndarray) -> np.ndarray:
 def _texts(name: str, texts: Iterable[str]) -> list[str]:
     if isinstance(texts, (str, bytes)):
         raise InputError(name, "is one text", "a list of texts")
+    if not isinstance(texts, Iterable) or isinstance(texts, (Mapping, pd.DataFrame)):
+        problem = f"is a {type(texts).__name__}"  # a table's elements are its columns' names
+        raise InputError(name, problem, "a list of texts, such as a table's column")
     texts = list(texts)
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
@@ -464,6 +479,8 @@ def _texts(name: str, texts: Iterable[str]) -> list[str]:
 def _words(words: Iterable[str]) -> list[str]:
     words = _texts("words", words)
     for number, word in enumerate(words, start=1):
-        if not word or any(character.isspace() for character in word):
-            raise InputError("words", f"number {number} is {word!r}", "no white space in a word")
+        # what cannot be seen (a byte order mark, half a character) the tokenizer drops
+        if not word or not word.isprintable() or any(map(str.isspace, word)):
+            expected = "characters to be seen, no white space"
+            raise InputError("words", f"number {number} is {word!r}", expected)
     return words

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from itertools import pairwise
 
 from course_lib.data import create_dataloader, load_reviews
 from course_lib.models import load_backbone, save_model
 from course_lib.models.backbone import _default_name, _quiet
-from course_lib.recipes.vocabulary import _texts, add_words, cutter
+from course_lib.recipes.vocabulary import _texts, _words, add_words, cutter
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import whole
 from course_lib.training import fit, paired_bootstrap, predict
@@ -69,7 +69,8 @@ class DictionaryEncoder(WordEncoder):
             problem = f"has {len(tokenizer.added_tokens_encoder)} added words"
             raise InputError("tokenizer", problem, "the plain one")
         super().__init__(tokenizer)
-        words = list(words)
+        # none is allowed; the letters of one word are no dictionary
+        words = [] if isinstance(words, Sized) and not len(words) else _words(words)
         self._words = frozenset(words)
         self._cut = cutter(words) if words else lambda text: [text]
         self._jieba = self.cutter if rest == "jieba" else None
@@ -125,7 +126,9 @@ def pretrain_words(
     Source: FAQ Q3.1, second way.
     """
     encoder = DictionaryEncoder(tokenizer, words, rest)
+    max_seq_length = whole("max_seq_length", max_seq_length, 3)
     sequences = make_sequences(_texts("texts", texts), encoder, max_seq_length)
+    _check_length(model, sequences)
     loader = create_pretraining_dataloader(
         sequences, tokenizer, "train", batch_size, mask_rate, seed
     )
@@ -157,6 +160,8 @@ def restore_words(
         InputError: no text has a word of the dictionary.
     """
     encoder = DictionaryEncoder(tokenizer, words, "characters")
+    batch_size, seed = whole("batch_size", batch_size, 1), whole("seed", seed, 0)
+    max_seq_length = whole("max_seq_length", max_seq_length, 3)
     random = np.random.default_rng(seed)
     questions = []
     for text in _texts("texts", texts):
@@ -171,11 +176,12 @@ def restore_words(
             questions.append((ids, *spans[random.integers(len(spans))]))
     if not questions:
         raise InputError("texts", "have no word of the dictionary", "texts with the words")
+    _check_length(model, questions)
     order = sorted(range(len(questions)), key=lambda i: len(questions[i][0]))
     rows: list[tuple] = [()] * len(questions)
     pad = Pad(pad_val=tokenizer.pad_token_id, dtype="int64")
     with inference_mode(model):
-        for start in range(0, len(order), whole("batch_size", batch_size, 1)):
+        for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
             hidden = []
             for index in chosen:
@@ -205,6 +211,16 @@ def restore_words(
                 loss = float(own[np.arange(len(gold)), gold].mean())
                 rows[index] = (word, guess, bool((best == gold).all()), loss)
     return pd.DataFrame(rows, columns=["word", "guess", "right", "loss"])
+
+
+def _check_length(model: PretrainedModel, sequences: Sequence[tuple]) -> None:
+    most, longest = (
+        model.config.max_position_embeddings,
+        max((len(one[0]) for one in sequences), default=0),
+    )
+    if longest > most:
+        problem = f"lets {longest} tokens pass"
+        raise InputError("max_seq_length", problem, f"at most {most}, the model's positions")
 
 
 # ---- what it gives a classifier

@@ -65,20 +65,30 @@ def atomic_file(path: str | os.PathLike, mode: str = "w", **open_options) -> Ite
 
 
 @contextmanager
-def atomic_directory(path: str | os.PathLike) -> Iterator[Path]:
+def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterator[Path]:
     """Yield a temporary directory that becomes `path` when the block ends well.
 
     An existing `path` is kept until the new one is complete. Between the two renames that swap
     them the old one is called `.NAME.previous`; a later call puts it back if a crash left it so.
     A symbolic link stays, and the directory that it points to is replaced.
 
+    Args:
+        mark: a file that only directories of this kind have; another one that is not empty is
+            somebody's own, and stays.
+
     Raises:
-        InputError: the parent cannot be written, the disk is full, or `path` is a file.
+        InputError: the parent cannot be written, the disk is full, or `path` is a file, or holds
+            something without the `mark`.
     """
     target = Path(os.path.realpath(path))
     temporary, previous = _temporary(target), target.with_name(f".{target.name}.previous")
     if target.exists() and not target.is_dir():
         raise InputError(path, "is a file", "the name of a directory to write")
+    if mark is not None and target.is_dir() and not (target / mark).is_file():
+        with _in_words(path):
+            if any(target.iterdir()):
+                problem = f"holds files, but no {mark}: all of them would be lost"
+                raise InputError(path, problem, "a new directory, or an older one of this kind")
     try:
         with _in_words(path):
             if previous.exists() and not target.exists():

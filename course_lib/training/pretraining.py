@@ -17,6 +17,7 @@ from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, read_texts
 from course_lib.runtime import InputError, atomic_directory
+from course_lib.runtime.errors import finite, whole
 from course_lib.training.loop import History, fit
 
 import jieba
@@ -189,6 +190,10 @@ def create_pretraining_dataloader(
     """
     if not sequences:
         raise InputError("pretraining", "there is nothing to read", "at least one text")
+    mask_rate = finite("mask_rate", mask_rate)  # else the loader's thread would die, we hang
+    if not 0 <= mask_rate <= 1:
+        raise InputError("mask_rate", f"is {mask_rate}", "a share from 0 to 1")
+    seed = whole("seed", seed, 0, 2**32 - 1)
     sampler = LengthGroupedBatchSampler(
         [len(ids) for ids, _ in sequences], batch_size, shuffle=mode == "train", seed=seed
     )
