@@ -240,7 +240,7 @@ def add_words(
         raise InputError("tokenizer", problem, f"at most {rows}, the rows of the embedding")
     seed = whole("seed", seed, 0)
     for word in words:
-        if any(token in word for token in tokenizer.all_special_tokens):
+        if any(token.lower() in word.lower() for token in tokenizer.all_special_tokens):
             raise InputError("words", f"{word} holds a special token", "words without any")
     pieces = [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(word)) for word in words]
     if not all(pieces):
