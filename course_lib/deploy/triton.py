@@ -412,7 +412,9 @@ def _check_ensemble(file: Path, config, configs: Mapping, types) -> None:
         place = f"step {step.model_name}"
         if step.model_name not in configs:
             problem = f"{place}: no such model"
-            raise InputError(file, problem, f"one of {', '.join(set(configs) - {config.name})}")
+            raise InputError(
+                file, problem, f"one of {', '.join(sorted(set(configs) - {config.name}))}"
+            )
         model = configs[step.model_name]
         if step.model_version not in (-1, 0):
             folder = file.parents[1] / step.model_name / str(step.model_version)
@@ -436,12 +438,12 @@ def _check_ensemble(file: Path, config, configs: Mapping, types) -> None:
         if lacking:
             problem = f"{place}: input_map lacks {', '.join(sorted(lacking))}"
             raise InputError(file, problem, "every input of that model")
-        for key, tensor in step.input_map.items():
+        for key, tensor in sorted(step.input_map.items()):  # a map has no order of its own
             if tensor not in known:
                 problem = f"{place}: nothing before it gives {tensor!r}"
                 raise InputError(file, problem, f"one of {', '.join(known)}")
             _check_same(file, f"{place}: {key}", inputs[key], tensor, known[tensor], types)
-        for key, tensor in step.output_map.items():
+        for key, tensor in sorted(step.output_map.items()):
             if tensor in known:
                 raise InputError(file, f"{place}: gives {tensor!r} again", "a name of its own")
             known[tensor] = outputs[key]
