@@ -60,6 +60,7 @@ from paddlenlp.utils.log import logger
 RATIO, RARE = 20, 0  # complaints are the rare class
 SIZES = (50, 200, 800, 3200)  # labelled reviews
 SENTENCES = {"train": 800, "test": 500}  # of People's Daily
+WORD_SIZES = {"train_examples": 400, "pretraining_texts": 300, "max_seq_length": 48, "epochs": 1}
 WHOLE = Finetune(steps=200, batch_size=16, max_seq_length=64)  # about a minute a training
 
 
@@ -174,7 +175,7 @@ def labels_result(runs: list[dict]) -> pd.DataFrame:
 
 def vocabulary(_: Learner, seed: int) -> dict:
     words = find_words([row["text"] for row in load_reviews("train")])
-    frame = compare_vocabulary(seed, list(words["word"]))
+    frame = compare_vocabulary(seed, list(words["word"]), **WORD_SIZES)
     return {"answers": frame.to_dict("list"), "tokens": frame.attrs["tokens"]}
 
 
