@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from course_lib.recipes import attribution as recipes
 from course_lib.runtime import InputError
-from course_lib.training import fit
 
 import numpy as np
 import paddle
@@ -17,11 +16,7 @@ HINTS = [11, 12]
 
 @pytest.fixture(scope="module")
 def pair():
-    """A tiny model that has learned the two characters that give the label away."""
-    model, tokenizer = runs.model_and_tokenizer()
-    train_loader, _ = runs.loaders(tokenizer, 200)
-    fit(model, train_loader, epochs=6, learning_rate=3e-3, progress=False)
-    return model, tokenizer
+    return runs.trained_pair()
 
 
 @pytest.mark.parametrize("method", [recipes.occlusion, recipes.lime, recipes.integrated_gradients])

@@ -6,7 +6,7 @@ import json
 
 from course_lib.recipes import inside as recipes
 from course_lib.runtime import InputError
-from course_lib.training import create_optimizer, fit, read_scalars
+from course_lib.training import create_optimizer, read_scalars
 from course_lib.training.checkpoint import model_arrays
 
 import numpy as np
@@ -17,11 +17,7 @@ import training_runs as runs
 
 @pytest.fixture(scope="module")
 def pair():
-    """A tiny model that has learned the two characters that give the label away."""
-    model, tokenizer = runs.model_and_tokenizer()
-    train_loader, _ = runs.loaders(tokenizer, 200)
-    fit(model, train_loader, epochs=6, learning_rate=3e-3, progress=False)
-    return model, tokenizer
+    return runs.trained_pair()
 
 
 @pytest.fixture

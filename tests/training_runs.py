@@ -69,6 +69,14 @@ def train(
     return model, fit(model, train_loader, dev_loader, **settings)
 
 
+def trained_pair():
+    """A tiny model that has learned the two characters that give the label away."""
+    model, tokenizer = model_and_tokenizer()
+    train_loader, _ = loaders(tokenizer, 200)
+    fit(model, train_loader, epochs=6, learning_rate=3e-3, progress=False)
+    return model, tokenizer
+
+
 def weights_digest(model: paddle.nn.Layer) -> str:
     """One string that differs as soon as one bit of one weight does."""
     digest = hashlib.sha256()
