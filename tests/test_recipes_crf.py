@@ -73,7 +73,10 @@ def test_a_new_crf_changes_nothing(small):
     assert decoded.tolist()[0] == emissions.argmax(-1).tolist()[0]
 
 
-@pytest.mark.parametrize("bad", [{"num_labels": 1}, {"num_labels": 3, "crf_lr": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"num_labels": 1}, *({"num_labels": 3, "crf_lr": x} for x in (0, "1", np.nan, np.inf))]
+)
 def test_a_crf_refuses(bad):
     with pytest.raises(InputError, match=list(bad)[-1]):
         Crf(**bad)
+    Crf(3, np.float32(0.5))  # NumPy's numbers are numbers

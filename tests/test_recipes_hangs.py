@@ -32,7 +32,7 @@ def test_a_hang_in_a_worker_is_named(tmp_path):
 
 
 def test_no_report_when_all_goes_well_or_is_refused(tmp_path):
-    with watch_hang(60, tmp_path / "report.txt") as report:
+    with watch_hang(np.float32(60), tmp_path / "report.txt") as report:
         pass
     assert report.read_text() == ""
     for seconds in (0, -1, "1", float("nan")):

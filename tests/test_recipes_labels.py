@@ -564,11 +564,42 @@ def test_only_the_beginning_that_is_read_is_changed():
     assert made[10:] == text[10:] and made != text
 
 
-@pytest.mark.parametrize("rate", [0, 1, -0.1, "0.1", True, float("nan")])
+@pytest.mark.parametrize("rate", [0, 1, -0.1, "0.1", True, None, float("nan"), np.float32("nan")])
 def test_rates_that_are_no_share_are_refused(rate):
-    for kind in (DeleteWords, SwapWords):
+    for kind in (DeleteWords, SwapWords, lambda rate: FillWords(rate=rate)):
         with pytest.raises(InputError, match="rate"):
             kind(rate)
+
+
+def test_rates_may_be_numpy_s():
+    words = "房间很干净，早餐也不错"
+    for kind in (DeleteWords, SwapWords):
+        changed = [kind(rate)(words, np.random.RandomState(0)) for rate in (0.5, np.float32(0.5))]
+        assert changed[0] == changed[1] != words
+
+
+@pytest.mark.parametrize("text", [None, 3, b"bytes", float("nan")])
+def test_what_is_no_text_is_refused_before_anything_is_changed(text, fill):
+    data = MapDataset([{"text": "房间很干净", "label": 0}, {"text": text, "label": 1}])
+    seen = []
+    with pytest.raises(InputError, match=r"dataset\[1\]: has no text"):
+        augment(data, lambda text, random: seen.append(text) or text)
+    assert not seen
+    with pytest.raises(InputError, match=r"train\[1\]: has no text"):
+        tfidf_learner(data)
+    for change in (DeleteWords(), SwapWords(), fill):
+        with pytest.raises(InputError, match="text"):
+            change(text, np.random.RandomState(0))
+
+
+def test_examples_and_changes_that_are_none_are_refused():
+    for wrong in (None, [], ["房间很干净"], [{"label": 1}]):
+        with pytest.raises(InputError, match="dataset"):
+            augment(wrong, SwapWords())
+    with pytest.raises(InputError, match="change: is a NoneType"):
+        augment(texts(), None)
+    with pytest.raises(InputError, match="change: gave a NoneType"):
+        augment(texts(), lambda text, random: None)
 
 
 def test_augmenting_refuses_bad_numbers():

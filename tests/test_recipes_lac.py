@@ -107,7 +107,7 @@ TEMPLATES = ("我买了{}。", "{}很好用。", "他的{}坏了。", "今天公
 
 def test_a_label_added_changes_no_tag_before_training(lac, theirs):
     old = lac.classifier.weight.numpy(), lac.crf.transitions.numpy()
-    assert add_label(lac, "PROD", like="nz", margin=0.01) == (59, 60)
+    assert add_label(lac, "PROD", like="nz", margin=np.float32(0.01)) == (59, 60)
     assert lac.label_list[59:] == ["PROD-B", "PROD-I"]
     assert (lac.classifier.weight.numpy()[:, :59] == old[0]).all()
     assert (lac.crf.transitions.numpy()[:59, :59] == old[1]).all()
@@ -149,6 +149,7 @@ def test_relabel_keeps_the_rest_of_a_word(lac, theirs):
         ({"name": "PROD-B"}, "without -B and -I"),
         ({"like": "no"}, "like: is 'no'; expected one of LOC, ORG"),
         ({"margin": 0}, "margin: is 0"),
+        ({"margin": float("inf")}, "margin: is inf"),
     ],
 )
 def test_add_label_refuses(lac, change, message):

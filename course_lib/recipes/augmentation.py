@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 
 from course_lib.data import tokenize_with_offsets
 from course_lib.models.backbone import _quiet
+from course_lib.recipes.labels import texts_of
 from course_lib.runtime import InputError, data_dir
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import finite, whole
 from course_lib.training.prediction import inference_mode
 from course_lib.training.pretraining import WordEncoder
 
@@ -40,19 +41,23 @@ def augment(
         The examples, then copies with the further key "made_from", the place of the original.
 
     Raises:
-        InputError: no examples, or numbers out of bounds.
+        InputError: no examples, one without a text, numbers out of bounds; a `change` that is no
+            function, or gives something else than a text.
     """
-    if not len(dataset):
-        raise InputError("dataset", "is empty", "one example at least")
+    texts = texts_of(dataset)
+    if not callable(change):
+        raise InputError("change", f"is a {type(change).__name__}", "a function, see Args")
     copies, tries = whole("copies", copies, 1), whole("tries", tries, 1)
     random = np.random.RandomState(whole("seed", seed, 0, 2**32 - 1))
     made = []
     for _ in range(copies):
-        for place, row in enumerate(dataset):
+        for place, original in enumerate(texts):
             for _ in range(tries):
-                text = change(row["text"], random)
-                if text.strip() and text != row["text"]:
-                    made.append({**row, "text": text, "made_from": place})
+                text = change(original, random)
+                if not isinstance(text, str):
+                    raise InputError("change", f"gave a {type(text).__name__}", "a text")
+                if text.strip() and text != original:
+                    made.append({**dataset[place], "text": text, "made_from": place})
                     break
     rows = [*(dict(row) for row in dataset), *made]
     return MapDataset(rows, label_list=getattr(dataset, "label_list", None))
@@ -65,7 +70,7 @@ class DeleteWords:
     """
 
     def __init__(self, rate: float = 0.15) -> None:
-        self.rate = _share(rate)
+        self.rate = finite("rate", rate, 0, 1)
 
     def __call__(self, text: str, random: np.random.RandomState) -> str:
         words = _cut(text)
@@ -80,7 +85,7 @@ class SwapWords:
     """
 
     def __init__(self, rate: float = 0.15) -> None:
-        self.rate = _share(rate)
+        self.rate = finite("rate", rate, 0, 1)
 
     def __call__(self, text: str, random: np.random.RandomState) -> str:
         words = _cut(text)
@@ -117,7 +122,7 @@ class FillWords:
         top: int = 5,
         max_seq_length: int = 128,
     ) -> None:
-        self.rate, self.top = _share(rate), whole("top", top, 1)
+        self.rate, self.top = finite("rate", rate, 0, 1), whole("top", top, 1)
         self.max_seq_length = whole("max_seq_length", max_seq_length, 3)
         if (model is None) != (tokenizer is None):
             raise InputError("tokenizer", "and model are not both given", "both, or none")
@@ -129,6 +134,7 @@ class FillWords:
         self.encoder = WordEncoder(tokenizer)
 
     def __call__(self, text: str, random: np.random.RandomState) -> str:
+        _check(text)
         ids, starts = self.encoder(text)
         _, offsets = tokenize_with_offsets(text, self.tokenizer)
         ids = ids[: self.max_seq_length - 2]
@@ -163,11 +169,11 @@ class FillWords:
 
 
 def _cut(text: str) -> Sequence[str]:
+    _check(text)
     jieba.setLogLevel(logging.WARNING)
     return jieba.lcut(text)
 
 
-def _share(rate: float) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < 1:
-        raise InputError("rate", f"is {rate!r}", "a number above 0 and below 1")
-    return float(rate)
+def _check(text: object) -> None:
+    if not isinstance(text, str):
+        raise InputError("text", f"is a {type(text).__name__}", "a text")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import finite, whole
 
 import paddle
 from paddle import nn
@@ -34,8 +33,7 @@ class Crf(LinearChainCrf):
 
     def __init__(self, num_labels: int, crf_lr: float = 1.0) -> None:
         num_labels = whole("num_labels", num_labels, 2)
-        if isinstance(crf_lr, bool) or not isinstance(crf_lr, (int, float)) or not crf_lr > 0:
-            raise InputError("crf_lr", f"is {crf_lr!r}", "a number above 0")
+        crf_lr = finite("crf_lr", crf_lr, 0)
         super().__init__(num_labels, crf_lr, with_start_stop_tag=False)
         self.transitions.set_value(paddle.zeros_like(self.transitions))
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import finite
 
 
 @contextlib.contextmanager
@@ -32,8 +33,7 @@ def watch_hang(seconds: float, file: str | os.PathLike) -> Iterator[Path]:
 
     Source: FAQ Q3.6, and Python's faulthandler.
     """
-    if not isinstance(seconds, (int, float)) or not 0 < seconds < threading.TIMEOUT_MAX:
-        raise InputError("seconds", f"is {seconds!r}", "a number above 0")
+    seconds = finite("seconds", seconds, 0, threading.TIMEOUT_MAX)
     try:
         report = open(file, "w", encoding="utf-8")  # noqa: SIM115, closed below
     except OSError as error:

@@ -66,7 +66,7 @@ class Finetune:
         classes = 1 + max(max(labels_of(train)), len(train.label_list or ()) - 1)
         seed_everything(seed)  # before the model: its head is random
         model, tokenizer = load_backbone(
-            self.source, num_classes=classes, vocab_texts=[row["text"] for row in train]
+            self.source, num_classes=classes, vocab_texts=texts_of(train, "train")
         )
         if self.frozen:
             freeze_layers(model, self.frozen)
@@ -124,21 +124,22 @@ class FrozenBackbone:
 
     def features(self, examples: Sequence[Mapping]) -> np.ndarray:
         """float32 [N, hidden size], one row an example, in their order."""
-        new = sorted({row["text"] for row in examples} - set(self._known), key=len)
+        texts = texts_of(examples, "examples")
+        new = sorted(set(texts) - set(self._known), key=len)
         batchify = batchify_fn(self.tokenizer, is_test=True)
         with inference_mode(self.encoder):
             for start in range(0, len(new), 32):  # texts of like length, so little padding
-                texts = new[start : start + 32]
+                batch = new[start : start + 32]
                 rows = [
                     convert_example({"text": one}, self.tokenizer, self.max_seq_length, True)
-                    for one in texts
+                    for one in batch
                 ]
                 ids, types = (paddle.to_tensor(part) for part in batchify(rows))
                 states, _ = self.encoder(ids, types)
                 real = (ids != self.tokenizer.pad_token_id).astype("float32").unsqueeze(-1)
                 means = (states * real).sum(axis=1) / real.sum(axis=1)
-                self._known.update(zip(texts, means.numpy(), strict=True))
-        return np.stack([self._known[row["text"]] for row in examples])
+                self._known.update(zip(batch, means.numpy(), strict=True))
+        return np.stack([self._known[text] for text in texts])
 
     def __call__(
         self, train: MapDataset, criterion: Loss | None = None, seed: int = 42
@@ -191,14 +192,14 @@ def tfidf_learner(train: MapDataset, criterion: Loss | None = None, seed: int = 
         TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True),
         LogisticRegression(C=10.0, max_iter=1000, random_state=seed),
     )
-    model.fit([row["text"] for row in train], labels_of(train))
+    model.fit(texts_of(train, "train"), labels_of(train))
     known = model[-1].classes_
     classes = 1 + max(known.max(), len(getattr(train, "label_list", None) or ()) - 1)
 
     def classify(examples: Sequence[Mapping]) -> np.ndarray:
         found = np.zeros((len(examples), classes))  # a class without examples has probability 0
         if len(examples):
-            found[:, known] = model.predict_proba([row["text"] for row in examples])
+            found[:, known] = model.predict_proba(texts_of(examples, "examples"))
         return found
 
     return classify
@@ -308,6 +309,18 @@ def labels_of(dataset: Sequence[Mapping], name: str = "dataset") -> list[int]:
         if not isinstance(row, Mapping):
             raise InputError(f"{name}[{place}]", f"is a {type(row).__name__}", "a dict an example")
     return [whole(f"{name}: label", row.get("label"), 0) for row in dataset]
+
+
+def texts_of(dataset: Sequence[Mapping], name: str = "dataset") -> list[str]:
+    """The texts of examples."""
+    if not hasattr(dataset, "__len__") or not len(dataset):
+        raise InputError(name, "is empty or no list", "one example at least")
+    texts = [row.get("text") if isinstance(row, Mapping) else None for row in dataset]
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            problem = f"has no text ({dataset[place]!r:.60})"
+            raise InputError(f"{name}[{place}]", problem, 'a dict an example, with a key "text"')
+    return texts
 
 
 def by_class(dataset: Sequence[Mapping], name: str = "dataset") -> dict[int, np.ndarray]:

@@ -23,7 +23,7 @@ from course_lib.data.people_daily import read_lines, text
 from course_lib.recipes.crf import Crf
 from course_lib.recipes.tagging import Tagger, predict_tags
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import finite, whole
 
 import numpy as np
 import onnx
@@ -260,8 +260,7 @@ def add_label(tagger: LacTagger, name: str, like: str, margin: float = 1.0) -> t
     if not {f"{like}-B", f"{like}-I"} <= set(tagger.label_list):
         classes = sorted({_class(x) for x in tagger.label_list if x.endswith("-I")})
         raise InputError("like", f"is {like!r}", f"one of {', '.join(classes)}")
-    if isinstance(margin, bool) or not isinstance(margin, (int, float)) or not margin > 0:
-        raise InputError("margin", f"is {margin!r}", "a number above 0")
+    margin = finite("margin", margin, 0)
     old = len(tagger.label_list)
     source = [*range(old), *(tagger.label_list.index(f"{like}-{part}") for part in "BI")]
     weight = tagger.classifier.weight.numpy()[:, source]
