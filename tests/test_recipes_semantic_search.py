@@ -235,6 +235,10 @@ def test_an_export_gives_the_same_vectors(tokenizer, trained, tmp_path):
     model, _ = trained
     spec = [paddle.static.InputSpec([None, None], "int64", "input_ids")]
     predictor = Predictor(export_model(model, tmp_path, tokenizer, 16, spec), threads=1)
+    with pytest.raises(InputError, match="is a Predictor of a BiEncoder; expected a CrossEncoder"):
+        score_pairs(predictor, pairs_of(2))
+    with pytest.raises(InputError, match="is a Predictor of a BiEncoder; expected a BiEncoder"):
+        train_bi_encoder(predictor, pairs_of(2))
     texts = [first for first, _ in pairs_of(20)]
     np.testing.assert_allclose(encode(predictor, texts, 8), encode(model, texts, 8), atol=1e-4)
 
@@ -272,9 +276,22 @@ def test_a_smaller_model_learns_its_teachers_vectors(tokenizer, trained):
     assert losses[-1] < losses[0] / 2
     held_out = [first for first, _ in pairs_of(32, seed=3)]
     assert (encode(student, held_out) * encode(teacher, held_out)).sum(axis=1).mean() > 0.8
-    for wrong in (vectors[:5], vectors[:, :8], np.full_like(vectors, np.nan)):
-        with pytest.raises(InputError, match="vectors"):
+    before = encode(student, texts[:1])
+    unknown, long = vectors.copy(), vectors.copy()
+    unknown[3, 1], long[4] = np.nan, 2 * vectors[4]
+    for wrong, words in (
+        (vectors[:5], "are 5; expected 128"),
+        (vectors[:, :8], "shape"),
+        (vectors[0], "shape"),
+        (unknown, "row 3 holds NaN"),
+        (long, "row 4 has length 2"),
+        ([[1.0], [1.0, 0.0]], "rows of one length"),
+        (None, "numbers"),
+    ):
+        with pytest.raises(InputError, match=words) as raised:
             distil_encoder(student, texts, wrong)
+        assert raised.value.where == "vectors"
+    np.testing.assert_array_equal(encode(student, texts[:1]), before)
 
 
 # --- the cross-encoder ----------------------------------------------------------------------------
@@ -323,6 +340,8 @@ def test_a_judges_export_gives_the_same_scores(judge, tokenizer, tmp_path):
     names = ("input_ids", "token_type_ids")
     spec = [paddle.static.InputSpec([None, None], "int64", name) for name in names]
     predictor = Predictor(export_model(model, tmp_path, tokenizer, 24, spec), threads=1)
+    with pytest.raises(InputError, match="is a Predictor of a CrossEncoder; expected a BiEncoder"):
+        encode(predictor, ["猫"])
     pairs = pairs_of(20)
     np.testing.assert_allclose(score_pairs(predictor, pairs), score_pairs(model, pairs), atol=1e-3)
 
@@ -330,9 +349,37 @@ def test_a_judges_export_gives_the_same_scores(judge, tokenizer, tmp_path):
 def test_bad_negatives(judge):
     model, _ = judge
     pairs = pairs_of(2)
-    for negatives in ([["猫"]], [["猫"], ["猫", "狗"]], [[], []], [["猫"], [""]], []):
+    for negatives in ([["猫"]], [["猫"], ["猫", "狗"]], [[], []], [["猫"], [""]], [], None):
         with pytest.raises(InputError):
             train_cross_encoder(model, pairs, negatives)
+
+
+def test_the_one_kind_of_encoder_is_not_taken_for_the_other(tokenizer):
+    pairs, reads = pairs_of(2), small(tokenizer)
+    bi, cross = BiEncoder(reads, tokenizer, 16), CrossEncoder(reads, tokenizer, 24)
+    for wanted, uses in (
+        (
+            "BiEncoder",
+            (
+                lambda model: encode(model, ["猫"]),
+                lambda model: train_bi_encoder(model, pairs),
+                lambda model: distil_encoder(model, ["猫"], encode(bi, ["猫"])),
+                lambda model: first_layers(model, 1),
+            ),
+        ),
+        (
+            "CrossEncoder",
+            (
+                lambda model: score_pairs(model, pairs),
+                lambda model: rerank(model, ["猫"], ["狗"], [[-1]]),
+                lambda model: train_cross_encoder(model, pairs, [["猫"], ["狗"]]),
+            ),
+        ),
+    ):
+        for model in (cross if wanted == "BiEncoder" else bi, reads, None):
+            for use in uses:
+                with pytest.raises(InputError, match=f"model: is a .*expected a {wanted}"):
+                    use(model)
 
 
 @pytest.mark.parametrize(
@@ -548,8 +595,20 @@ def test_methods_take_turns_on_the_same_queries():
     assert {queries for _, queries in measured} == {("0", "1"), ("2", "3"), ("4",)}
     for turn in range(3):
         assert {name for name, _ in measured[2 * turn : 2 * turn + 2]} == {"good", "bad"}
-    with pytest.raises(InputError):
-        compare_search({}, ["0", "1"], [0, 1])
+    for none in ({}, None, [method("good", 0)]):
+        with pytest.raises(InputError, match="methods"):
+            compare_search(none, ["0", "1"], [0, 1])
+    for wrong, words in (
+        (None, "is a NoneType"),
+        (lambda queries: None, "are None"),
+        (lambda queries: [[0], [0, 1]][: len(queries)], "of one length"),
+        (lambda queries: [0], "shape"),
+        (lambda queries: [[0]], "for 2 queries"),
+        (lambda queries: [[0] * len(queries)] * len(queries), "for 1 queries"),
+    ):
+        with pytest.raises(InputError, match=words) as raised:
+            compare_search({"bad": wrong}, ["0", "1", "2"], range(3), (1,), batch_size=2)
+        assert "methods['bad']" in raised.value.where
     with pytest.raises(InputError):
         compare_search(methods, ["0", "1"], [0, 1, 2])
 

@@ -31,6 +31,7 @@ from tqdm.auto import tqdm
 
 STEP = 8  # batches are padded to lengths that it divides: a static model tunes itself to each shape
 POOLING = ("mean", "cls")
+UNIT = 1e-3  # how far a vector's length may be from 1
 _SENTENCE = re.compile(r"[^。！？!?；;…~～]+[。！？!?；;…~～]*")
 
 
@@ -153,8 +154,9 @@ def encode(model: BiEncoder | Predictor, texts: Sequence[str], batch_size: int =
         float32 [texts, hidden_size].
 
     Raises:
-        InputError: a text that is empty or none, or no text at all.
+        InputError: a text that is empty or none, or no text at all; another model.
     """
+    _check_model(model, BiEncoder, Predictor)
     rows = _text_rows(model, texts)
     return _outputs(model, rows, batch_size)
 
@@ -163,6 +165,7 @@ def score_pairs(
     model: CrossEncoder | Predictor, pairs: Sequence[tuple[str, str]], batch_size: int = 64
 ) -> np.ndarray:
     """A score for each pair of texts, float32 [pairs]; arguments and errors as for `encode`."""
+    _check_model(model, CrossEncoder, Predictor)
     firsts, seconds = _columns("pairs", pairs)
     rows = _pair_rows(model, list(zip(firsts, seconds, strict=True)))
     return _outputs(model, rows, batch_size).reshape(len(rows))
@@ -186,6 +189,7 @@ def rerank(
     Raises:
         InputError: as `encode`; places of another shape, or of sentences that are not there.
     """
+    _check_model(model, CrossEncoder, Predictor)
     queries, sentences = _texts("queries", queries), _texts("sentences", sentences)
     places = _places(places, len(queries), len(sentences))
     rows, columns = np.nonzero(places >= 0)
@@ -256,9 +260,10 @@ def train_bi_encoder(
         The loss of each step, in nats; log(batch_size) is chance.
 
     Raises:
-        InputError: fewer than two pairs, one of other things than texts, an argument out of bounds;
-            the loss becomes infinite.
+        InputError: another model; fewer than two pairs, one of other things than texts, an argument
+            out of bounds; the loss becomes infinite.
     """
+    _check_model(model, BiEncoder)
     firsts, seconds = _columns("pairs", pairs)
     if len(firsts) < 2:
         raise InputError("pairs", f"are {len(firsts)}", "two at least: others are the negatives")
@@ -282,8 +287,9 @@ def first_layers(model: BiEncoder, count: int) -> BiEncoder:
     """A smaller encoder to begin with: a copy of the embeddings and the first `count` layers.
 
     Raises:
-        InputError: the model has fewer layers.
+        InputError: another model, or one with fewer layers.
     """
+    _check_model(model, BiEncoder)
     config = copy.deepcopy(model.encoder.config)
     config.num_hidden_layers = whole("count", count, 1, config.num_hidden_layers)
     generator = paddle.get_rng_state()
@@ -316,14 +322,12 @@ def distil_encoder(
         The loss of each step: 1 - the mean cosine between teacher and student.
 
     Raises:
-        InputError: as `train_bi_encoder`; vectors of another number or size, or not finite.
+        InputError: as `train_bi_encoder`; vectors of another number or size, not finite or not of
+            length 1.
     """
+    _check_model(student, BiEncoder)
     rows = _text_rows(student, texts)
-    size = student.encoder.config.hidden_size
-    vectors = numbers_in("vectors", vectors).astype("float32")
-    if vectors.shape != (len(rows), size) or not np.isfinite(vectors).all():
-        problem = f"have shape {list(vectors.shape)}, or are not all finite"
-        raise InputError("vectors", problem, f"finite numbers of shape {[len(rows), size]}")
+    vectors = _vectors(vectors, student.encoder.config.hidden_size, len(rows))
 
     def loss(chosen: list[int]) -> paddle.Tensor:
         own = student(*_padded(student, [rows[i] for i in chosen]))
@@ -359,7 +363,10 @@ def train_cross_encoder(
         InputError: as `train_bi_encoder`; negatives of another number than pairs, none, or not the
             same number for each.
     """
+    _check_model(model, CrossEncoder)
     firsts, seconds = _columns("pairs", pairs)
+    if isinstance(negatives, (str, bytes)) or not hasattr(negatives, "__len__"):
+        raise InputError("negatives", f"is a {type(negatives).__name__}", "a list of texts a pair")
     counts = {len(_texts(f"negatives[{i}]", row)) for i, row in enumerate(negatives)}
     if len(negatives) != len(firsts) or len(counts) != 1:
         problem = f"are {len(negatives)} lists of {sorted(counts)} texts"
@@ -444,7 +451,7 @@ def _twins(texts: Sequence[str]) -> np.ndarray:
 
 
 def _text_rows(model: BiEncoder | Predictor, texts: Sequence[str]) -> list[tuple]:
-    length = _length(model)
+    length = model.max_length or 64
     return [
         convert_example({"text": text}, model.tokenizer, length, is_test=True)
         for text in _texts("texts", texts)
@@ -452,20 +459,13 @@ def _text_rows(model: BiEncoder | Predictor, texts: Sequence[str]) -> list[tuple
 
 
 def _pair_rows(model: CrossEncoder | Predictor, pairs: Sequence[tuple[str, str]]) -> list[tuple]:
-    length = _length(model)
+    length = model.max_length or 64
     return [
         convert_pair_example(
             {"sentence1": first, "sentence2": second}, model.tokenizer, length, is_test=True
         )
         for first, second in pairs
     ]
-
-
-def _length(model) -> int:
-    if not isinstance(model, (BiEncoder, CrossEncoder, Predictor)):
-        problem = f"is {type(model).__name__}"
-        raise InputError("model", problem, "a BiEncoder, a CrossEncoder or a Predictor of one")
-    return model.max_length or 64
 
 
 def _padded(model, rows: Sequence[tuple]) -> list[paddle.Tensor]:
@@ -475,13 +475,13 @@ def _padded(model, rows: Sequence[tuple]) -> list[paddle.Tensor]:
 def _outputs(model, rows: Sequence[tuple], batch_size: int) -> np.ndarray:
     """The model's first output for each row, in their order."""
     batch_size = whole("batch_size", batch_size, 1)
-    batchify = batchify_fn(model.tokenizer, is_test=True)
+    batchify, length = batchify_fn(model.tokenizer, is_test=True), model.max_length or 64
     order = sorted(range(len(rows)), key=lambda index: len(rows[index][0]))
     found: list = [None] * len(rows)
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         ids, types = batchify([rows[index] for index in chosen])
-        room = ((0, 0), (0, min(-ids.shape[1] % STEP, max(0, _length(model) - ids.shape[1]))))
+        room = ((0, 0), (0, min(-ids.shape[1] % STEP, max(0, length - ids.shape[1]))))
         ids = np.pad(ids, room, constant_values=model.tokenizer.pad_token_id)
         types = np.pad(types, room)
         if isinstance(model, Predictor):
@@ -495,6 +495,17 @@ def _outputs(model, rows: Sequence[tuple], batch_size: int) -> np.ndarray:
 
 
 # --- checks ---------------------------------------------------------------------------------------
+
+
+def _check_model(model: object, kind: type, *others: type) -> None:
+    """Refuse what is neither a model of this kind nor, where it is allowed, a Predictor of one."""
+    is_export = isinstance(model, Predictor)
+    name = model.description.get("class") if is_export else type(model).__name__
+    other = {"BiEncoder", "CrossEncoder"} - {kind.__name__}
+    if not isinstance(model, (kind, *others)) or (is_export and name in other):
+        problem = f"is a {'Predictor of a ' * is_export}{name}"
+        expected = f"a {kind.__name__}{', or a Predictor of one' * bool(others)}"
+        raise InputError("model", problem, expected)
 
 
 def _texts(name: str, texts: Sequence[str]) -> list[str]:
@@ -519,6 +530,24 @@ def _columns(name: str, pairs: Sequence[tuple[str, str]]) -> tuple[list[str], li
         _texts(f"{name}[{number}]", pair)
     first, second = zip(*pairs, strict=True)
     return list(first), list(second)
+
+
+def _vectors(vectors: np.ndarray, size: int, rows: int | None = None) -> np.ndarray:
+    vectors = np.ascontiguousarray(numbers_in("vectors", vectors), "float32")
+    wanted = f"{'any' if rows is None else rows} rows of {size} numbers"
+    if vectors.ndim != 2 or vectors.shape[1] != size or not len(vectors):
+        raise InputError("vectors", f"have shape {list(vectors.shape)}", wanted)
+    if rows is not None and len(vectors) != rows:
+        raise InputError("vectors", f"are {len(vectors)}", f"{rows}, one a text")
+    if not np.isfinite(vectors).all():
+        row = int(np.nonzero(~np.isfinite(vectors).all(axis=1))[0][0])
+        raise InputError("vectors", f"row {row} holds NaN or infinity", "finite numbers")
+    lengths = np.linalg.norm(vectors, axis=1)
+    if np.abs(lengths - 1).max() > UNIT:
+        row = int(np.abs(lengths - 1).argmax())
+        problem = f"row {row} has length {lengths[row]:.4g}"
+        raise InputError("vectors", problem, "length 1: products are cosines then")
+    return vectors
 
 
 def _places(places: np.ndarray, rows: int, sentences: int) -> np.ndarray:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from course_lib.recipes.semantic_search import _places, _texts
+from course_lib.recipes.semantic_search import _places, _texts, _vectors
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.errors import finite, numbers_in, whole
 from course_lib.training.checkpoint import check_described, describe_files, verify_files
@@ -28,7 +28,6 @@ FAISS = {"flat": faiss.IndexFlat, "hnsw": faiss.IndexHNSWFlat, "ivf": faiss.Inde
 KINDS = tuple(FAISS)
 VECTORS, SENTENCES, DESCRIPTION = "vectors.faiss", "sentences.json", "index.json"
 MOST = 2**31 - 1  # what faiss takes
-UNIT = 1e-3  # how far a vector's length may be from 1
 
 
 class SentenceIndex:
@@ -78,7 +77,7 @@ class SentenceIndex:
                 sentence, an empty one; for a new "ivf", fewer than its groups.
         """
         sentences = _texts("sentences", sentences)
-        vectors = self._vectors(vectors, len(sentences))
+        vectors = _vectors(vectors, self.size, len(sentences))
         if not self._index.is_trained:
             if len(vectors) < self._index.nlist:
                 problem = f"are {len(vectors)} at first"
@@ -104,7 +103,7 @@ class SentenceIndex:
         count, effort = whole("count", count, 1, MOST), whole("effort", self.effort, 1, MOST)
         if not self.sentences:
             raise InputError("index", "is empty", "sentences: call add first")
-        vectors = self._vectors(vectors, None)
+        vectors = _vectors(vectors, self.size)
         if self.kind == "hnsw":
             self._index.hnsw.efSearch = max(effort, count)
         elif self.kind == "ivf":
@@ -158,23 +157,6 @@ class SentenceIndex:
             problem = f"holds {found[1]} vectors of size {found[0]}"
             raise InputError(directory, problem, f"{len(index.sentences)} of size {index.size}")
         return index
-
-    def _vectors(self, vectors: np.ndarray, rows: int | None) -> np.ndarray:
-        vectors = np.ascontiguousarray(numbers_in("vectors", vectors), "float32")
-        wanted = f"{'any' if rows is None else rows} rows of {self.size} numbers"
-        if vectors.ndim != 2 or vectors.shape[1] != self.size or not len(vectors):
-            raise InputError("vectors", f"have shape {list(vectors.shape)}", wanted)
-        if rows is not None and len(vectors) != rows:
-            raise InputError("vectors", f"are {len(vectors)}", f"{rows}, one a sentence")
-        if not np.isfinite(vectors).all():
-            row = int(np.nonzero(~np.isfinite(vectors).all(axis=1))[0][0])
-            raise InputError("vectors", f"row {row} holds NaN or infinity", "finite numbers")
-        lengths = np.linalg.norm(vectors, axis=1)
-        if np.abs(lengths - 1).max() > UNIT:
-            row = int(np.abs(lengths - 1).argmax())
-            problem = f"row {row} has length {lengths[row]:.4g}"
-            raise InputError("vectors", problem, "length 1: products are cosines then")
-        return vectors
 
 
 class CharacterIndex:
@@ -289,16 +271,22 @@ def compare_search(
         "ms": the median time of a call, divided by its queries.
 
     Raises:
-        InputError: no method, or as `recall_at_k`.
+        InputError: no method, one that is no function or gives something else; as `recall_at_k`.
     """
     queries = _texts("queries", queries)
     batch_size = whole("batch_size", batch_size, 1)
     if not isinstance(methods, Mapping) or not methods:
         raise InputError("methods", "are none", "functions by name")
+    for name, method in methods.items():
+        if not callable(method):
+            raise InputError(f"methods[{name!r}]", f"is a {type(method).__name__}", "a function")
     found: dict[str, list] = {name: [] for name in methods}
     times: dict[str, list[float]] = {name: [] for name in methods}
-    for method in methods.values():
-        method(queries[:batch_size])
+    first = queries[:batch_size]
+    widths = {
+        name: _places_of(name, method(first), len(first)).shape[1]
+        for name, method in methods.items()
+    }
     turns = np.random.RandomState(0)
     for start in range(0, len(queries), batch_size):
         asked = queries[start : start + batch_size]
@@ -306,7 +294,7 @@ def compare_search(
             begin = time.perf_counter()
             places = methods[name](asked)
             times[name].append(1000 * (time.perf_counter() - begin) / len(asked))
-            found[name].append(np.asarray(places))
+            found[name].append(_places_of(name, places, len(asked), widths[name]))
     table = {}
     for name in methods:
         recall = recall_at_k(np.concatenate(found[name]), right, counts)
@@ -316,6 +304,15 @@ def compare_search(
             row[f"low@{count}"], row[f"high@{count}"] = recall.loc[count, ["low", "high"]]
         table[name] = {**row, "ms": float(np.median(times[name]))}
     return pd.DataFrame.from_dict(table, orient="index")
+
+
+def _places_of(name: str, places: object, rows: int, width: int | None = None) -> np.ndarray:
+    places = numbers_in(f"what methods[{name!r}] gives", places, "int64")
+    if places.ndim != 2 or len(places) != rows or width not in (None, places.shape[1]):
+        problem = f"gives places of shape {list(places.shape)} for {rows} queries"
+        expected = "a row a query, always as many: -1 where less is found"
+        raise InputError(f"methods[{name!r}]", problem, expected)
+    return places
 
 
 def _ends(interval: Mapping[str, float]) -> dict[str, float]:
