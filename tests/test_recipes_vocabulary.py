@@ -550,10 +550,31 @@ def test_the_table_pairs_reviews_over_seeds():
     assert np.isnan(table.loc["a", "difference"])
     assert table["tokens"].tolist() == [10, 8]
     assert vocabulary_table(first).loc["b", "accuracy"] == 0.75
-    with pytest.raises(InputError, match="runs"):
-        vocabulary_table([])
+    for nothing in ([], None):
+        with pytest.raises(InputError, match="runs: is empty"):
+            vocabulary_table(nothing)
     with pytest.raises(InputError, match="runs"):
         vocabulary_table([first, first.drop(columns="b")])
+
+
+def test_a_table_of_other_things_than_runs_is_refused():
+    run = pd.DataFrame({"label": [0, 1], "a": [0, 1], "b": [1, 1]})
+    run.attrs["tokens"] = {"a": 10.0, "b": 8.0}
+    bare, part = run.copy(), run.copy()
+    bare.attrs, part.attrs["tokens"] = {}, {"a": 10.0}
+    for wrong, words in (
+        ({"label": 1}, "is a str"),
+        (run.drop(columns="label"), "has 2 rows of a, b"),
+        (run[["label"]], "has 2 rows of label"),
+        (run[:0], "has 0 rows"),
+        (bare, r"no attrs\['tokens'\] of 'a'"),
+        (part, r"no attrs\['tokens'\] of 'b'"),
+    ):
+        with pytest.raises(InputError, match=words) as raised:
+            vocabulary_table(wrong)
+        assert raised.value.where == "runs[0]"
+    with pytest.raises(InputError, match=r"runs\[1\]: has no attrs"):
+        vocabulary_table([run, bare])
 
 
 @pytest.mark.parametrize(

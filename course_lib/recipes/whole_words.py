@@ -336,11 +336,23 @@ def vocabulary_table(runs: pd.DataFrame | Sequence[pd.DataFrame]) -> pd.DataFram
         for these seeds and other reviews.
 
     Raises:
-        InputError: no run, or runs of other methods or on other reviews.
+        InputError: no run, or runs of other methods or on other reviews; a table without labels,
+            methods or `attrs["tokens"]`.
     """
-    runs = [runs] if isinstance(runs, pd.DataFrame) else list(runs)
+    runs = [runs] if isinstance(runs, pd.DataFrame) else list(runs or ())
     if not runs:
         raise InputError("runs", "is empty", "at least one run")
+    for number, run in enumerate(runs):
+        where, expected = f"runs[{number}]", "what compare_vocabulary gave, with its attrs"
+        if not isinstance(run, pd.DataFrame):
+            raise InputError(where, f"is a {type(run).__name__}", expected)
+        if "label" not in run or len(run.columns) < 2 or not len(run):
+            columns = ", ".join(map(str, run.columns))
+            raise InputError(where, f"has {len(run)} rows of {columns or 'nothing'}", expected)
+        tokens = run.attrs.get("tokens")
+        lost = [name for name in run if name != "label" and name not in (tokens or ())]
+        if lost:
+            raise InputError(where, f"has no attrs['tokens'] of {lost[0]!r}", expected)
     first = runs[0]
     for run in runs[1:]:
         if list(run.columns) != list(first.columns) or not run["label"].equals(first["label"]):
