@@ -19,11 +19,7 @@ from pathlib import Path
 
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.commands import exit_status, positive, whole
-
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks
-    fcntl = None
+from course_lib.runtime.files import hold
 
 MODEL_DIR = "model"
 CHECKPOINT_DIR = "checkpoints"
@@ -463,12 +459,10 @@ def claim(output_dir: Path, command: str) -> Iterator[None]:
     """Hold an output directory for one process, and mark it as this command's."""
     with atomic_file(output_dir / MARKER) as file:
         json.dump({"command": command}, file)
-    with open(output_dir / LOCK, "w") as lock:
-        try:
-            if fcntl is not None:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(output_dir, "is in use by another run", "another directory") from None
+    lock = hold(output_dir / LOCK)
+    if lock is None:
+        raise InputError(output_dir, "is in use by another run", "another directory")
+    with lock:
         yield
 
 

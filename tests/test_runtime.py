@@ -546,3 +546,64 @@ def test_a_full_disk_is_said_in_words():
 def test_an_error_about_something_else_stays_what_it_is(tmp_path):
     with pytest.raises(FileNotFoundError), runtime.atomic_file(tmp_path / "new"):
         (tmp_path / "missing").read_text()
+
+
+WORK = """
+import sys, time
+from course_lib import runtime
+
+directory = runtime.scratch_dir("chapter")
+(directory / "model.bin").write_bytes(b"0" * 1000)
+print(directory, flush=True)
+if sys.argv[1] == "wait":
+    time.sleep(600)
+"""
+
+
+def _works_in(temporary, what):
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    return subprocess.Popen(
+        [sys.executable, "-c", WORK, what], stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def test_a_scratch_directory_goes_with_its_process(tmp_path):
+    with _works_in(tmp_path, "end") as process:
+        directory = Path(process.stdout.readline().strip())
+    assert process.returncode == 0 and directory.parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_call_removes_what_a_killed_process_left_and_nothing_else(tmp_path):
+    (tmp_path / "course-mine").mkdir()  # a user's own: no lock in it
+    with _works_in(tmp_path, "wait") as killed, _works_in(tmp_path, "wait") as living:
+        left, used = (Path(one.stdout.readline().strip()) for one in (killed, living))
+        killed.kill()
+        killed.wait()
+        assert (left / "model.bin").exists()
+        with _works_in(tmp_path, "end"):
+            pass
+        assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "course-mine", used])
+        assert (used / "model.bin").exists()
+        living.kill()
+
+
+def test_a_fork_that_ends_leaves_its_parents_scratch_directory(tmp_path):
+    code = """
+import os, sys
+from course_lib import runtime
+
+directory = runtime.scratch_dir("chapter")
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(directory.exists())
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert result.stdout == "True\n", result.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,7 @@
 
 from course_lib.runtime.device import select_device
 from course_lib.runtime.errors import InputError
-from course_lib.runtime.files import atomic_directory, atomic_file, check_writable
+from course_lib.runtime.files import atomic_directory, atomic_file, check_writable, scratch_dir
 from course_lib.runtime.seeding import seed_everything
 from course_lib.runtime.settings import Profile, data_dir, profile
 from course_lib.runtime.tuning import applied, prepare
@@ -17,6 +17,7 @@ __all__ = [
     "data_dir",
     "prepare",
     "profile",
+    "scratch_dir",
     "seed_everything",
     "select_device",
 ]

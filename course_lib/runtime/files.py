@@ -1,7 +1,8 @@
-"""Writing that never leaves half a file: a temporary name first, then one rename."""
+"""Writing that never leaves half a file (under a temporary name first), and scratch_dir."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import os
@@ -15,7 +16,13 @@ from typing import IO
 
 from course_lib.runtime.errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+IN_USE = ".in-use"
 
 
 @contextmanager
@@ -114,6 +121,51 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
             shutil.rmtree(previous, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def hold(path: str | os.PathLike) -> IO | None:
+    """Open and lock a file, made if it is not there, until it is closed or the process has ended.
+
+    Returns:
+        The open file, or None while another one holds it.
+    """
+    handle = open(path, "a")  # noqa: SIM115, open is what holds it
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        return None
+    return handle
+
+
+def scratch_dir(name: str) -> Path:
+    """Make an empty directory for what a notebook writes, which goes when its process does.
+
+    A process that was killed (nbval kills each kernel) cannot remove its directory, so the next
+    call does, of whatever name; a chapter leaves up to 1 GB. Not on Windows, which has no locks
+    that tell the dead from the living.
+    """
+    place = Path(tempfile.gettempdir())
+    for stale in place.glob(f"course-*/{IN_USE}") if fcntl is not None else ():
+        with contextlib.suppress(OSError):  # another user's, or another process removes it now
+            handle = hold(stale)
+            if handle is not None:
+                with handle:
+                    shutil.rmtree(stale.parent, ignore_errors=True)
+    # Hidden from the loop above, in another process, until it is locked.
+    new = Path(tempfile.mkdtemp(prefix=f".course-{name}-", dir=place))
+    lock = hold(new / IN_USE)
+    directory = new.rename(place / new.name[1:])
+    owner = os.getpid()
+
+    def remove() -> None:
+        lock.close()
+        if os.getpid() == owner:  # not a fork that ends
+            shutil.rmtree(directory, ignore_errors=True)
+
+    atexit.register(remove)
+    return directory
 
 
 def check_writable(directory: str | os.PathLike) -> None:
