@@ -9,6 +9,7 @@ from pathlib import Path
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 from course_lib.training.loop import History, create_optimizer, fit, seed_step
+from course_lib.training.prediction import training_mode
 
 import numpy as np
 import paddle
@@ -88,7 +89,11 @@ def fit_high_level(
     metrics = [paddle.metric.Accuracy(), MeanLoss()]
     wrapped.prepare(optimizer, paddle.nn.CrossEntropyLoss(), metrics)
     follow = _Follow(optimizer, train_loader, seed)
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # it names files
+    with (
+        training_mode(model),
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),  # it names files
+    ):
         wrapped.fit(
             train_loader,
             dev_loader,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from course_lib.recipes.steps import Batch, Loss, accumulate, loss_of, pieces_of, rows_of
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import whole
+from course_lib.training.prediction import training_mode
 
 import numpy as np
 import paddle
@@ -90,12 +91,9 @@ def _kept_bytes(model: paddle.nn.Layer, batch: Batch, criterion: Loss | None) ->
             kept[tensor.data_ptr()] = _bytes(tensor)
         return tensor
 
-    was_training = model.training
-    model.train()
-    with paddle.autograd.saved_tensors_hooks(keep, lambda tensor: tensor):
+    hooks = paddle.autograd.saved_tensors_hooks(keep, lambda tensor: tensor)
+    with training_mode(model), hooks:
         loss = loss_of(model, batch, criterion)
-    if not was_training:
-        model.eval()
     del loss  # alive until here, so that no address was used twice
     return sum(kept.values())
 
@@ -154,28 +152,28 @@ def price_of_memory(
     whole("rounds", rounds, 1)
     arms = [(count, again) for again in (False, True) for count in parts]
     best, rows, first = dict.fromkeys(arms, float("inf")), {}, None
-    model.train()
-    for turn in range(rounds):
-        for count, again in arms:
-            with recomputing(model) if again else contextlib.nullcontext():
-                seed_everything(seed)
-                model.clear_gradients()
-                start = time.perf_counter()
-                loss = accumulate(model, batch, count, criterion)
-                seconds = time.perf_counter() - start
-                best[count, again] = min(best[count, again], 1000 * seconds)
-                if turn:
-                    continue
-                grads = [p.grad.numpy() for p in model.parameters() if p.grad is not None]
-                first = grads if first is None else first
-                scale = max(np.abs(grad).max() for grad in first)
-                apart = max(np.abs(a - b).max() for a, b in zip(grads, first, strict=True))
-                piece = next(pieces_of(batch, count))[0]
-                rows[count, again] = {
-                    "activations": _kept_bytes(model, piece, criterion) / MB,
-                    "loss": loss,
-                    "difference": float(apart / scale),
-                }
+    with training_mode(model):
+        for turn in range(rounds):
+            for count, again in arms:
+                with recomputing(model) if again else contextlib.nullcontext():
+                    seed_everything(seed)
+                    model.clear_gradients()
+                    start = time.perf_counter()
+                    loss = accumulate(model, batch, count, criterion)
+                    seconds = time.perf_counter() - start
+                    best[count, again] = min(best[count, again], 1000 * seconds)
+                    if turn:
+                        continue
+                    grads = [p.grad.numpy() for p in model.parameters() if p.grad is not None]
+                    first = grads if first is None else first
+                    scale = max(np.abs(grad).max() for grad in first)
+                    apart = max(np.abs(a - b).max() for a, b in zip(grads, first, strict=True))
+                    piece = next(pieces_of(batch, count))[0]
+                    rows[count, again] = {
+                        "activations": _kept_bytes(model, piece, criterion) / MB,
+                        "loss": loss,
+                        "difference": float(apart / scale),
+                    }
     model.clear_gradients()
     frame = pd.DataFrame.from_dict(rows, orient="index")
     frame.insert(1, "milliseconds", [best[arm] for arm in rows])

@@ -12,22 +12,20 @@ index wrongly found, are what does not belong.
 from __future__ import annotations
 
 import copy
-import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from course_lib.data import batchify_fn, convert_example, convert_pair_example
 from course_lib.deploy import Predictor
-from course_lib.runtime import InputError, seed_everything
+from course_lib.recipes.steps import train_steps
+from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, numbers_in, whole
-from course_lib.training import create_optimizer
 from course_lib.training.prediction import inference_mode
 
 import numpy as np
 import paddle
 import paddle.nn.functional as F
 from paddle import nn
-from tqdm.auto import tqdm
 
 STEP = 8  # batches are padded to lengths that it divides: a static model tunes itself to each shape
 POOLING = ("mean", "cls")
@@ -403,36 +401,24 @@ def _train(
     progress: bool,
     least: int = 1,
 ) -> list[float]:
-    """The loop of all three; a last batch of fewer than `least` examples is left out."""
+    """The order of all three; a last batch of fewer than `least` examples is left out."""
     epochs, batch_size = whole("epochs", epochs, 1), whole("batch_size", batch_size, 1)
     learning_rate = finite("learning_rate", learning_rate, 0)
-    seed_everything(whole("seed", seed, 0, 2**32 - 1))
-    order = np.random.RandomState(seed)
+    order = np.random.RandomState(whole("seed", seed, 0, 2**32 - 1))
     per_epoch = examples // batch_size + (examples % batch_size >= least)
     steps = per_epoch * epochs
     if max_steps is not None:
         steps = min(steps, whole("max_steps", max_steps, 1))
-    optimizer, scheduler = create_optimizer(model, learning_rate, steps)
-    model.train()
-    losses: list[float] = []
-    with tqdm(total=steps, unit="step", disable=not progress) as bar:
-        while len(losses) < steps:
+
+    def batches() -> Iterator[list[int]]:
+        for _ in range(epochs):
             mixed = order.permutation(examples)
-            for number in range(min(per_epoch, steps - len(losses))):
-                loss = loss_of(mixed[number * batch_size : (number + 1) * batch_size].tolist())
-                losses.append(float(loss))
-                if not math.isfinite(losses[-1]):
-                    problem = f"the loss is {losses[-1]} at step {len(losses)}"
-                    raise InputError("learning_rate", problem, "a smaller one")
-                loss.backward()
-                optimizer.step()
-                scheduler.step()
-                optimizer.clear_grad()
-                bar.update()
-    if not all(bool(paddle.isfinite(weight).all()) for weight in model.parameters()):
-        raise InputError("learning_rate", "the weights became infinite", "a smaller one")
-    model.eval()
-    return losses
+            for number in range(per_epoch):
+                yield mixed[number * batch_size : (number + 1) * batch_size].tolist()
+
+    return train_steps(
+        model, batches(), loss_of, steps, learning_rate, seed=seed, progress=progress
+    )
 
 
 def _cross_entropy(scores: paddle.Tensor, right: paddle.Tensor) -> paddle.Tensor:

@@ -1,16 +1,22 @@
-"""One training step on a batch, whole or in pieces: what other recipes build on."""
+"""Training steps, one on a batch, whole or in pieces, or many: what other recipes build on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TypeVar
 
-from course_lib.runtime import InputError
+from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import whole
-from course_lib.training.prediction import forward
+from course_lib.training import create_optimizer
+from course_lib.training.prediction import forward, training_mode
 
 import numpy as np
 import paddle
+from tqdm.auto import tqdm
 
+Chosen = TypeVar("Chosen")
 Batch = Sequence[paddle.Tensor] | Mapping[str, paddle.Tensor]  # as `training.fit` takes them
 Loss = Callable[[paddle.Tensor, paddle.Tensor], paddle.Tensor]
 
@@ -34,6 +40,45 @@ def rows_of(batch: Batch) -> int:
     if not tensors or not tensors[0].shape[0]:
         raise InputError("batch", "has no rows", "at least one example")
     return tensors[0].shape[0]
+
+
+def train_steps(
+    model: paddle.nn.Layer,
+    batches: Iterable[Chosen],
+    loss_on: Callable[[Chosen], paddle.Tensor],
+    steps: int,
+    learning_rate: float,
+    weight_decay: float = 0.01,
+    seed: int = 42,
+    progress: bool = False,
+) -> list[float]:
+    """Train on the first `steps` batches and give their losses.
+
+    The model is then in evaluation mode; after an error or an interrupt, in the mode it was in.
+
+    Raises:
+        InputError: the loss or a weight is no longer a finite number.
+    """
+    optimizer, scheduler = create_optimizer(model, learning_rate, steps, weight_decay=weight_decay)
+    seed_everything(seed)
+    losses: list[float] = []
+    with training_mode(model), tqdm(total=steps, unit="step", disable=not progress) as bar:
+        for batch in islice(batches, steps):
+            loss = loss_on(batch)
+            losses.append(float(loss))
+            if not math.isfinite(losses[-1]):
+                problem = f"the loss is {losses[-1]} at step {len(losses)}"
+                raise InputError("learning_rate", problem, "a smaller one")
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            optimizer.clear_grad()
+            bar.update()
+            bar.set_postfix(loss=f"{losses[-1]:.4f}", refresh=False)
+        if not all(bool(paddle.isfinite(weight).all()) for weight in model.parameters()):
+            raise InputError("learning_rate", "the weights became infinite", "a smaller one")
+    model.eval()
+    return losses
 
 
 def accumulated_step(

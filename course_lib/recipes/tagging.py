@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from course_lib.data import LengthGroupedBatchSampler, convert_tokens_example
 from course_lib.models import freeze_layers, suggested_learning_rate
 from course_lib.recipes.crf import Crf
+from course_lib.recipes.steps import train_steps
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import finite, whole
-from course_lib.training import create_optimizer, span_counts, span_scores
+from course_lib.training import span_counts, span_scores
 from course_lib.training.prediction import inference_mode
 
 import numpy as np
@@ -26,7 +27,6 @@ from paddle import nn
 from paddlenlp.data import Pad
 from paddlenlp.datasets import MapDataset
 from paddlenlp.transformers import AutoModelForTokenClassification, AutoTokenizer
-from tqdm.auto import tqdm
 
 
 class Tagger(nn.Layer):
@@ -187,29 +187,18 @@ def train_tagger(
     steps = len(sampler) * epochs
     if max_steps is not None:
         steps = min(steps, whole("max_steps", max_steps, 1))
-    optimizer, scheduler = create_optimizer(tagger, learning_rate, steps, weight_decay=weight_decay)
-    seed_everything(seed)
-    tagger.train()
-    losses: list[float] = []
-    with tqdm(total=steps, unit="step", disable=not progress) as bar:
+
+    def batches() -> Iterator[list[int]]:
         for epoch in range(epochs):
             sampler.set_epoch(epoch)
-            for chosen in sampler:
-                if len(losses) == steps:
-                    break
-                loss = tagger(*_batch(tagger, [rows[index] for index in chosen]))
-                if not math.isfinite(float(loss)):
-                    problem = f"the loss is {float(loss)} at step {len(losses) + 1}"
-                    raise InputError("learning_rate", problem, "a smaller one")
-                loss.backward()
-                optimizer.step()
-                scheduler.step()
-                optimizer.clear_grad()
-                losses.append(float(loss))
-                bar.update()
-                bar.set_postfix(loss=f"{losses[-1]:.4f}", refresh=False)
-    tagger.eval()
-    return losses
+            yield from sampler
+
+    def loss_of(chosen: list[int]) -> paddle.Tensor:
+        return tagger(*_batch(tagger, [rows[index] for index in chosen]))
+
+    return train_steps(
+        tagger, batches(), loss_of, steps, learning_rate, weight_decay, seed, progress
+    )
 
 
 def predict_tags(

@@ -24,7 +24,7 @@ from course_lib.training.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
-from course_lib.training.prediction import evaluate, forward
+from course_lib.training.prediction import evaluate, forward, training_mode
 
 import numpy as np
 import paddle
@@ -206,44 +206,43 @@ def fit(
     history = run.history
     scalars = _Scalars(log_dir)
     bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)
-    model.train()
-    while run.step < total_steps and not run.stopped:
-        epoch_steps = _epoch_steps(train_loader, run.epoch)  # with a budget of tokens they vary
-        for batch in _batches(train_loader, run.epoch, run.batch, seed):
-            seed_step(seed, run.step)
-            logits, labels = forward(model, batch)
-            loss = criterion(logits, labels)
-            loss.backward()
-            rate = optimizer.get_lr()
-            optimizer.step()
-            scheduler.step()
-            optimizer.clear_grad()
+    with training_mode(model), bar:
+        while run.step < total_steps and not run.stopped:
+            epoch_steps = _epoch_steps(train_loader, run.epoch)  # with a budget of tokens they vary
+            for batch in _batches(train_loader, run.epoch, run.batch, seed):
+                seed_step(seed, run.step)
+                logits, labels = forward(model, batch)
+                loss = criterion(logits, labels)
+                loss.backward()
+                rate = optimizer.get_lr()
+                optimizer.step()
+                scheduler.step()
+                optimizer.clear_grad()
 
-            value = float(loss)
-            run.count(value, logits, labels)
-            if not math.isfinite(value):
-                raise run.diverged(f"the loss {value}")
-            history.add(step=run.step, loss=value, learning_rate=rate)
-            scalars.write(run.step, {"train/loss": value, "train/learning_rate": rate})
-            bar.update()
-            bar.set_postfix(epoch=run.epoch + 1, loss=f"{value:.4f}", refresh=False)
-            if run.step == total_steps:
-                break
-            at_end = run.batch == epoch_steps
-            if checkpoint_every and run.step % checkpoint_every == 0 and not at_end:
-                run.save()
+                value = float(loss)
+                run.count(value, logits, labels)
+                if not math.isfinite(value):
+                    raise run.diverged(f"the loss {value}")
+                history.add(step=run.step, loss=value, learning_rate=rate)
+                scalars.write(run.step, {"train/loss": value, "train/learning_rate": rate})
+                bar.update()
+                bar.set_postfix(epoch=run.epoch + 1, loss=f"{value:.4f}", refresh=False)
+                if run.step == total_steps:
+                    break
+                at_end = run.batch == epoch_steps
+                if checkpoint_every and run.step % checkpoint_every == 0 and not at_end:
+                    run.save()
 
-        run.check_weights()
-        history.add(epoch=run.epoch + 1, epoch_step=run.step, **run.epoch_means())
-        if dev_loader is not None:
-            scores = evaluate(model, dev_loader)
-            history.add(dev_loss=scores["loss"], dev_accuracy=scores["accuracy"])
-            scalars.write(run.step, {f"dev/{name}": score for name, score in scores.items()})
-            if early_stopping is not None:
-                run.watch(history[monitor][-1], monitor, early_stopping)
-        run.next_epoch()
-        run.save()
-    bar.close()
+            run.check_weights()
+            history.add(epoch=run.epoch + 1, epoch_step=run.step, **run.epoch_means())
+            if dev_loader is not None:
+                scores = evaluate(model, dev_loader)
+                history.add(dev_loss=scores["loss"], dev_accuracy=scores["accuracy"])
+                scalars.write(run.step, {f"dev/{name}": score for name, score in scores.items()})
+                if early_stopping is not None:
+                    run.watch(history[monitor][-1], monitor, early_stopping)
+            run.next_epoch()
+            run.save()
     scalars.close()
     if run.best is not None:
         model.set_state_dict(run.best)

@@ -46,6 +46,17 @@ def inference_mode(model: paddle.nn.Layer) -> Iterator[None]:
             model.train()
 
 
+@contextlib.contextmanager
+def training_mode(model: paddle.nn.Layer) -> Iterator[None]:
+    """Dropout inside the block; the model's mode is put back afterwards, also after an error."""
+    was_training = model.training
+    model.train()
+    try:
+        yield
+    finally:
+        (model.train if was_training else model.eval)()
+
+
 def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, float]:
     """Loss and accuracy over a loader, each example counting the same.
 
