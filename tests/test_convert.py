@@ -132,6 +132,18 @@ def test_a_directory_becomes_one_of_paddlenlp(masked_lm, tmp_path):
     np.testing.assert_allclose(as_lm(ids).numpy(), masked_lm(ids).numpy(), atol=2e-2)
 
 
+def test_somebodys_own_directory_is_not_replaced_by_a_conversion(masked_lm, tmp_path):
+    save_hugging_face(tmp_path / "theirs", masked_lm)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "thesis.txt").write_text("years")
+    with pytest.raises(InputError, match=r"own: holds files, but no config\.json"):
+        convert.convert_directory(tmp_path / "theirs", own)
+    assert [file.name for file in own.iterdir()] == ["thesis.txt"]
+    for _ in range(2):
+        convert.convert_directory(tmp_path / "theirs", tmp_path / "ours")
+
+
 def test_upstream_still_cannot_load_a_bare_encoder_from_float16(masked_lm, tmp_path, monkeypatch):
     """When this fails, PaddleNLP has been mended and course_lib.models.mended can go."""
     save_hugging_face(tmp_path / "theirs", masked_lm)

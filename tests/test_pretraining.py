@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import course_lib
-from course_lib.models import build_vocabulary, load_backbone
+from course_lib.models import build_vocabulary, load_backbone, save_model
 from course_lib.runtime import InputError
 from course_lib.training.pretraining import (
     WordEncoder,
@@ -176,6 +176,26 @@ def test_it_learns_saves_and_resumes_exactly(tokenizer, tmp_path):
     classifier, again = load_backbone(tmp_path / "whole" / "model")
     assert classifier.ernie.config.hidden_size == SIZES["hidden_size"]
     assert again.vocab_size == tokenizer.vocab_size
+
+
+def test_somebodys_own_directory_is_not_replaced_by_a_model(tokenizer, tmp_path):
+    file, own = tmp_path / "texts.txt", tmp_path / "run" / "model"
+    file.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    own.mkdir(parents=True)
+    (own / "thesis.txt").write_text("years")
+    run = {"output_dir": tmp_path / "run", "max_steps": 1, "batch_size": 2, "progress": False}
+    with pytest.raises(InputError, match=r"model: holds files, but no config\.json"):
+        pretrain(new_model(tokenizer), tokenizer, file, **run)
+    assert [one.name for one in own.iterdir()] == ["thesis.txt"]
+    own.rename(tmp_path / "mine")
+    model = new_model(tokenizer)
+    pretrain(model, tokenizer, file, resume=True, **run)  # nothing of the training is lost
+    save_model(model, tokenizer, tmp_path / "plain")
+    files = [
+        {one.name: one.read_bytes() for one in place.iterdir()}
+        for place in (own, tmp_path / "plain")
+    ]
+    assert files[0] == files[1]
 
 
 def test_an_empty_file_is_refused(tokenizer, tmp_path):

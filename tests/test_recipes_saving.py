@@ -76,3 +76,17 @@ def test_a_warm_restart_goes_on_to_the_same_bits(tmp_path):
         recipes.load_state(tmp_path / "state", model, optimizer, schedule)
     with pytest.raises(InputError, match="step"):
         recipes.save_state(tmp_path / "state", model, optimizer, schedule, -1)
+
+
+def test_somebodys_own_directory_is_not_replaced_by_a_state(tmp_path):
+    model = paddle.nn.Linear(2, 2)
+    pieces = model, *create_optimizer(model, 1e-2, 6)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "thesis.txt").write_text("years")
+    with pytest.raises(InputError, match=r"own: holds files, but no step\.json"):
+        recipes.save_state(own, *pieces, 3)
+    assert [file.name for file in tmp_path.rglob("*")] == ["own", "thesis.txt"]
+    for step in (1, 2):
+        recipes.save_state(tmp_path / "new", *pieces, step)
+    assert recipes.load_state(tmp_path / "new", *pieces) == 2

@@ -191,7 +191,8 @@ def convert_directory(
     and rates that both libraries know are kept.
 
     Raises:
-        InputError: a file is missing or damaged, or weights and configuration do not fit.
+        InputError: a file is missing or damaged, weights and configuration do not fit, or the
+            target holds something else than a model.
     """
     source = Path(source)
     try:
@@ -207,7 +208,7 @@ def convert_directory(
         raise InputError(vocabulary, "does not exist", "the vocabulary, a token a line")
     tokenizer = {"do_lower_case": True, "tokenizer_class": f"{model.capitalize()}Tokenizer"}
     target = Path(target)
-    with atomic_directory(target) as temporary:
+    with atomic_directory(target, "config.json") as temporary:
         write_weights(temporary / "model.safetensors", weights, "np")
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         (temporary / "tokenizer_config.json").write_text(json.dumps(tokenizer, indent=2) + "\n")

@@ -90,10 +90,13 @@ def save_state(
     As in the FAQ, but for the moments' names: `optimizer.state_dict()` files them under generated
     ones (linear_7.w_0_moment1_0), under which another process may not find them again.
 
+    Raises:
+        InputError: the directory cannot be written, or holds something else than an older state.
+
     Source: FAQ Q3.3. Whole runs: `training.fit(..., output_dir=..., resume=True)`, `CourseTrainer`.
     """
     step = whole("step", step, 0)
-    with atomic_directory(directory) as temporary:
+    with atomic_directory(directory, STATE_FILES[3]) as temporary:
         paddle.save(model.state_dict(), str(temporary / STATE_FILES[0]))
         paddle.save(optimizer_arrays(optimizer, model), str(temporary / STATE_FILES[1]))
         paddle.save(schedule.state_dict(), str(temporary / STATE_FILES[2]))

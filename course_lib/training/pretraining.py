@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, read_texts
-from course_lib.runtime import InputError, atomic_directory
+from course_lib.models import save_model
+from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, whole
 from course_lib.training.loop import History, fit
 
@@ -258,7 +259,8 @@ def pretrain(
         The history of `fit`; its accuracies count hidden tokens.
 
     Raises:
-        InputError: a file cannot be read or has nothing to learn from.
+        InputError: a file cannot be read or has nothing to learn from; `output_dir/model` holds
+            something else than a model.
     """
     encoder = WordEncoder(tokenizer, user_dictionary)
     loaders = []
@@ -281,7 +283,5 @@ def pretrain(
         **options,
     )
     if output_dir is not None:
-        with atomic_directory(Path(output_dir) / "model") as temporary:
-            model.save_pretrained(str(temporary), safe_serialization=True)
-            tokenizer.save_pretrained(str(temporary))
+        save_model(model, tokenizer, Path(output_dir) / "model")
     return history

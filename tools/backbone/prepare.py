@@ -164,7 +164,7 @@ def prepare(directory: Path, output: Path, tokenizer_directory: Path) -> None:
     begun = time.time()
     rows, stopped = allowed(paragraphs(directory))
     tokens = vocabulary([text for _, text in rows])
-    with atomic_directory(tokenizer_directory) as temporary:
+    with atomic_directory(tokenizer_directory, "vocab.txt") as temporary:
         vocab_file = temporary / "vocab.txt"
         vocab_file.write_text("\n".join(tokens) + "\n", encoding="utf-8")
         ErnieTokenizer(str(vocab_file), do_lower_case=True).save_pretrained(str(temporary))
