@@ -48,11 +48,13 @@ def export_model(
     input_spec: Sequence[paddle.static.InputSpec] | None = None,
     name: str = "model",
     thresholds: Mapping[str, float] | None = None,
+    onnx: bool = False,
 ) -> Path:
     """Write `name`.pdmodel (the program) and `name`.pdiparams (the weights).
 
     Other files in the directory stay, but for an ONNX file made of an older program of this name.
-    The program is put there last, so where it is, all is. The model itself is not changed.
+    The program is put there last, so where it is, all is; until all is made, an older export stays.
+    The model itself is not changed.
 
     Args:
         model: a PaddleNLP model with a head for sequence or token classification or for question
@@ -64,14 +66,15 @@ def export_model(
             int64 of shape [batch_size, seq_len], both free.
         thresholds: probability from which a label is given, by label, for a classifier whose
             `config.problem_type` is "multi_label_classification"; None means 0.5 for all.
+        onnx: also write `name`.onnx, see `course_lib.deploy.convert`.
 
     Returns:
         The files' common path, without endings.
 
     Raises:
         InputError: a model without a head or of another task, a `max_length` that the model has no
-            positions for, thresholds that do not fit its labels, or a directory that cannot be
-            written.
+            positions for, thresholds that do not fit its labels, a directory that cannot be
+            written, or with `onnx` an operator that paddle2onnx lacks.
     """
     task = _task(model)
     if task is None and input_spec is None:
@@ -113,6 +116,14 @@ def export_model(
                 saved.save_pretrained(str(temporary))
         text = json.dumps(description, ensure_ascii=False, indent=1)
         (temporary / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+        if onnx:
+            from course_lib.deploy.onnx import convert  # loads onnxruntime
+
+            try:
+                convert(temporary / name)
+            except InputError as error:  # it names a file that goes now
+                place = Path(directory, name + ONNX)
+                raise InputError(place, error.problem, error.expected) from error
     return Path(directory, name)
 
 
