@@ -9,7 +9,7 @@ import course_lib  # noqa: F401
 
 import pytest
 
-PACKAGES = ("data", "training", "compression", "deploy", "hierarchical", "recipes")
+PACKAGES = ("data", "training", "compression", "deploy", "hierarchical", "plotting", "recipes")
 
 
 @pytest.mark.parametrize("name", PACKAGES)

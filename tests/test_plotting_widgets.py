@@ -1,0 +1,122 @@
+"""Widgets: they draw anew, and a saved page shows a figure in their place."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import subprocess
+import warnings
+
+import course_lib  # noqa: F401, before anything that may import paddle
+from course_lib import plotting
+
+import nbformat
+import numpy as np
+import pytest
+from PIL import Image
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+# A glyph that the font lacks is a warning. Sockets are those of earlier tests of this process.
+pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
+
+
+def predict(texts: list[str]) -> list[dict]:
+    if any("boom" in text for text in texts):
+        raise RuntimeError("<no model>")
+    shares = [min(text.count("好") / 4, 1) for text in texts]
+    return [
+        {"text": text, "probabilities": {"negative": 1 - share, "positive": share}}
+        for text, share in zip(texts, shares, strict=True)
+    ]
+
+
+@pytest.fixture
+def demo():
+    from course_lib.widgets import SentimentDemo
+
+    return SentimentDemo(predict, ["很好", "不行"])
+
+
+def test_bars_move_while_typing(demo):
+    seen = []
+    for text in ("", "好", "好好", "好好好好"):
+        demo.box.value = text
+        seen.append((demo.bars["negative"].value, demo.bars["positive"].value))
+    assert seen == [(0, 0), (0.75, 0.25), (0.5, 0.5), (0, 1)]
+    assert demo.box.continuous_update and demo.message.value == ""
+
+
+def test_what_goes_wrong_is_shown(demo):
+    demo.box.value = "boom"
+    assert "RuntimeError: &lt;no model&gt;" in demo.message.value
+    assert [bar.value for bar in demo.bars.values()] == [0, 0]
+    demo.box.value = "好"
+    assert demo.message.value == "" and demo.bars["positive"].value == 0.25
+
+
+def test_without_a_front_end_there_is_a_line_and_a_figure(demo, monkeypatch):
+    import IPython.display
+
+    shown = []
+    monkeypatch.setattr(IPython.display, "display", lambda *a, **k: shown.append((a[0], k)))
+    demo._ipython_display_()
+    (bundle, options), (figure, _) = shown
+    assert options == {"raw": True} and "application/vnd.jupyter.widget-view+json" in bundle
+    assert re.search("JupyterLab", bundle["text/plain"])
+    assert figure is demo.figure and "很好" in figure.alt
+
+
+def test_a_slider_draws_anew_and_says_what_goes_wrong():
+    from course_lib.widgets import FigureSlider
+
+    still = plotting.length_histogram([3, 5, 8, 200, 900], 128)
+    demo = FigureSlider(
+        lambda width: plotting.padding_map({"x": [[width, 1]][: width - 1]}), [2, 9, 1], "w", still
+    )
+    assert demo.slider.value == 2 and demo.figure is still
+    first = demo.image.value
+    demo.slider.value = 9
+    assert demo.image.value != first and demo.message.value == ""
+    demo.slider.value = 1
+    assert "ValueError" in demo.message.value
+
+
+@pytest.mark.skipif(not BROWSER, reason="needs Chromium to look at a page")
+def test_saved_page_shows_the_figure_in_a_browser(demo, tmp_path, monkeypatch):
+    import IPython.display
+    import nbconvert
+
+    outputs = []
+
+    def keep(shown, raw: bool = False) -> None:
+        if raw:  # as a saved notebook has it: without the widget, whose kernel is gone
+            data, metadata = {"text/plain": shown["text/plain"]}, {}
+        else:
+            png, size = shown._repr_png_()
+            data, metadata = {"image/png": base64.b64encode(png).decode()}, {"image/png": size}
+        outputs.append(nbformat.v4.new_output("display_data", data=data, metadata=metadata))
+
+    monkeypatch.setattr(IPython.display, "display", keep)
+    demo._ipython_display_()
+    cell = nbformat.v4.new_code_cell("demo", execution_count=1, outputs=outputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        page, _ = nbconvert.HTMLExporter(template_name="basic").from_notebook_node(
+            nbformat.v4.new_notebook(cells=[cell])
+        )
+    assert "Run this cell in JupyterLab" in page and 'alt="Probabilities' in page
+    (tmp_path / "page.html").write_text(f"<!doctype html><body>{page}", encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    options += ["--hide-scrollbars", f"--user-data-dir={tmp_path / 'profile'}"]
+    options += ["--window-size=900,500", f"--screenshot={tmp_path / 'shot.png'}"]
+    address = (tmp_path / "page.html").as_uri()
+    subprocess.run([BROWSER, *options, address], check=True, capture_output=True, timeout=120)
+    pixels = np.asarray(Image.open(tmp_path / "shot.png").convert("RGB")).reshape(-1, 3)
+    for color in (plotting.POSITIVE, plotting.NEGATIVE):
+        wanted = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
+        share = (np.abs(pixels.astype(int) - wanted).max(axis=1) < 12).mean()
+        assert share > 0.01, f"{color} covers {share:.2%} of the page"
