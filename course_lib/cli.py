@@ -364,7 +364,7 @@ def run_quickstart(args: argparse.Namespace) -> None:
 
 
 def run_export(args: argparse.Namespace) -> None:
-    from course_lib.deploy import convert, export_model
+    from course_lib.deploy import export_model
     from course_lib.models import load_backbone
 
     check_model_dir(Path(args.model_dir))
@@ -375,9 +375,7 @@ def run_export(args: argparse.Namespace) -> None:
     check_output_dir(output_dir, "export", go_on=False)
     model, tokenizer = load_backbone(args.model_dir, trained=True)
     length = checked_length(getattr(model.config, "max_seq_length", None), model)
-    prefix = export_model(model, output_dir, tokenizer, length)
-    if args.onnx:
-        convert(prefix)
+    export_model(model, output_dir, tokenizer, length, onnx=args.onnx)
     files = sorted(file.name for file in output_dir.iterdir())
     print_json({"task": "export", "output_dir": str(output_dir), "files": files})
 

@@ -175,7 +175,19 @@ def test_a_failure_of_the_model_is_500_for_its_request_alone(predictor, monkeypa
         assert client.get("/health").json()["batches"] == 1
 
 
-def test_models_that_cannot_be_served_are_refused_before(predictor, tmp_path, capsys):
+def test_models_that_cannot_be_served_are_refused_before(
+    predictor, tmp_path, capsys, monkeypatch
+):
+    real = socket.getaddrinfo
+
+    def look_up(host, *rest, **options):  # the guard of the tests counts what asks the network
+        if host == "no such host":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        if host == "192.0.2.1":  # an address of nobody's
+            return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, 0))]
+        return real(host, *rest, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     shutil.copytree(predictor.path.parent, tmp_path / "bare")
     (tmp_path / "bare" / "tokenizer_config.json").unlink()
     with pytest.raises(InputError, match="has no tokenizer"):
@@ -185,7 +197,7 @@ def test_models_that_cannot_be_served_are_refused_before(predictor, tmp_path, ca
         ([str(predictor.path), "--queue", "3"], "queue: is 3; expected at least max_texts, 64"),
         ([str(predictor.path), "--backend", "onnx"], "expected what deploy.onnx.convert wrote"),
         ([str(predictor.path), "--host", "192.0.2.1"], "192.0.2.1:0: cannot be used"),
-        ([str(predictor.path), "--host", "no such host"], "cannot be used"),
+        ([str(predictor.path), "--host", "no such host"], "cannot be used (Name or service"),
     ):
         assert cli.main(["serve", *words, "--port", "0"]) == 2
         assert message in capsys.readouterr().err

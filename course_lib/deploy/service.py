@@ -20,7 +20,7 @@ import sys
 import tempfile
 import unicodedata
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from course_lib.deploy.batcher import Batcher, Busy, Limits
@@ -197,9 +197,11 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
         )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        with ExitStack() as undo:
+            listener = undo.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            undo.pop_all()
     except (OSError, ValueError) as error:  # a ValueError: no name of a host at all
         problem = f"cannot be used ({getattr(error, 'strerror', None) or error})"
         raise InputError(f"{host}:{port}", problem, "a free address of this machine") from None
