@@ -156,6 +156,14 @@ def test_outputs_name_no_machine_and_quote_little(path):
 
 
 @chapters
+def test_files_go_to_a_directory_that_is_cleared_after_a_killed_kernel_too(path):
+    for cell in notebooks.read(path).cells:
+        loose = re.findall(r"^.*\b(?:mkdtemp|TemporaryDirectory)\(.*$", cell.source, re.MULTILINE)
+        loose = [line for line in loose if "dir=work" not in line and "with " not in line]
+        assert loose == [], "use runtime.scratch_dir"
+
+
+@chapters
 def test_no_note_to_the_author_is_left(path):
     for cell in nbformat.read(path, as_version=4).cells:
         assert not re.search(r"\b(TODO|FIXME|XXX)\b", cell.source), cell.source[:200]
