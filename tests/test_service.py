@@ -175,9 +175,7 @@ def test_a_failure_of_the_model_is_500_for_its_request_alone(predictor, monkeypa
         assert client.get("/health").json()["batches"] == 1
 
 
-def test_models_that_cannot_be_served_are_refused_before(
-    predictor, tmp_path, capsys, monkeypatch
-):
+def test_models_that_cannot_be_served_are_refused_before(predictor, tmp_path, capsys, monkeypatch):
     real = socket.getaddrinfo
 
     def look_up(host, *rest, **options):  # the guard of the tests counts what asks the network
