@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import course_lib
 from course_lib.runtime import device, doctor, machine
@@ -176,6 +177,25 @@ def test_instruction_sets(flags, architecture, level, text):
 def test_memory():
     assert levels(doctor.check_space(memory=2 << 30))[0] == NOTICE
     assert levels(doctor.check_space(memory=8 << 30))[0] == OK
+
+
+def test_both_disks_are_looked_at_where_there_are_two(tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    other.mkdir()
+    free = {ROOT: 9 << 30, other: 1 << 30}
+    monkeypatch.setattr(
+        doctor.shutil, "disk_usage", lambda place: SimpleNamespace(free=free[place])
+    )
+    found = list(doctor.check_space(8 << 30, ROOT, ROOT))
+    assert [one.name for one in found] == ["memory", "disk"]
+
+    class Elsewhere(type(other)):
+        def stat(self, **options):
+            return SimpleNamespace(st_dev=-1)
+
+    *_, disk, temporary = doctor.check_space(8 << 30, ROOT, Elsewhere(other))
+    assert disk.level == OK and temporary.level == NOTICE
+    assert str(other) in temporary.message and "TMPDIR" in temporary.fix
 
 
 A10 = machine.GPU("NVIDIA A10", (8, 6), "535.1", 23028)

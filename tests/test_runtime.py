@@ -607,3 +607,9 @@ print(directory.exists())
     )
     assert result.stdout == "True\n", result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "/tmp/x"])
+def test_a_scratch_directory_has_a_plain_name(name):
+    with pytest.raises(runtime.InputError, match="name: is"):
+        runtime.scratch_dir(name)

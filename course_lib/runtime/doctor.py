@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -344,8 +345,13 @@ def check_cpu(cpu: machine.CPU | None = None, architecture: str = platform.machi
     return Finding(OK, "cpu", message)
 
 
-def check_space(memory: int | None = None, directory: Path = ROOT) -> Iterator[Finding]:
-    """Report memory (cgroup limits included) and the room on the course's disk, in GiB."""
+def check_space(
+    memory: int | None = None, directory: Path = ROOT, temporary: Path | None = None
+) -> Iterator[Finding]:
+    """Report memory (cgroup limits included) and the room on the course's disk, in GiB.
+
+    Where the directory of temporary files, which chapters write to, lies on another disk, that too.
+    """
     memory = memory or machine.usable_memory()
     if memory is not None:
         low = memory < 4 << 30
@@ -355,14 +361,15 @@ def check_space(memory: int | None = None, directory: Path = ROOT) -> Iterator[F
             f"{memory / 2**30:.1f} GiB may be used",
             "give it 4 GiB, or use COURSE_PROFILE=smoke" if low else "",
         )
-    free = shutil.disk_usage(directory).free
-    low = free < 3 << 30
-    yield Finding(
-        NOTICE if low else OK,
-        "disk",
-        f"{free / 2**30:.1f} GiB free in {directory}",
-        "free 3 GiB: `make clean` and `pip cache purge` help" if low else "",
-    )
+    temporary = temporary or Path(tempfile.gettempdir())
+    places = [(directory, 3, "free 3 GiB: `make clean` and `pip cache purge` help")]
+    if temporary.stat().st_dev != directory.stat().st_dev:
+        places.append((temporary, 2, "free 2 GiB, or set TMPDIR to a directory with more room"))
+    for place, least, fix in places:
+        free = shutil.disk_usage(place).free
+        low = free < least << 30
+        message = f"{free / 2**30:.1f} GiB free in {place}"
+        yield Finding(NOTICE if low else OK, "disk", message, fix if low else "")
 
 
 def check_gpu(

@@ -145,7 +145,12 @@ def scratch_dir(name: str) -> Path:
     A process that was killed (nbval kills each kernel) cannot remove its directory, so the next
     call does, of whatever name; a chapter leaves up to 1 GB. Not on Windows, which has no locks
     that tell the dead from the living.
+
+    Raises:
+        InputError: `name` is no plain name of a file.
     """
+    if not name or Path(name).name != name:
+        raise InputError("name", f"is {name!r}", "letters, digits and hyphens: it names a file")
     place = Path(tempfile.gettempdir())
     for stale in place.glob(f"course-*/{IN_USE}") if fcntl is not None else ():
         with contextlib.suppress(OSError):  # another user's, or another process removes it now
