@@ -24,7 +24,7 @@ WRONG = {
         ),
         # everything in memory
         (
-            "texts = [line for path in paths for line in Path(path).read_text().splitlines()]\n"
+            "texts = [line for path in paths for line in open(path).read().splitlines()]\n"
             'return MapDataset([{"text": text} for text in texts])',
             "an IterDataset",
         ),
