@@ -455,12 +455,13 @@ def check_output_dir(output_dir: Path, command: str, go_on: bool) -> None:
 @contextlib.contextmanager
 def claim(output_dir: Path, command: str) -> Iterator[None]:
     """Hold an output directory for one process, and mark it as this command's."""
-    with atomic_file(output_dir / MARKER) as file:
-        json.dump({"command": command}, file)
+    output_dir.mkdir(parents=True, exist_ok=True)
     lock = hold(output_dir / LOCK)
     if lock is None:
         raise InputError(output_dir, "is in use by another run", "another directory")
     with lock:
+        with atomic_file(output_dir / MARKER) as file:
+            json.dump({"command": command}, file)
         yield
 
 

@@ -16,7 +16,7 @@ import course_lib
 from course_lib import cli
 from course_lib.deploy import Predictor
 from course_lib.models import load_backbone, save_model
-from course_lib.runtime import seed_everything
+from course_lib.runtime import InputError, seed_everything
 from course_lib.training import predict
 
 import pytest
@@ -343,6 +343,9 @@ def test_resume_touches_no_directory_but_a_training(files, tiny, capsys):
 def test_a_second_run_in_the_same_directory_is_refused(files, tiny, capsys):
     with cli.claim(files["out"], "train"):
         message = refused(capsys, train_arguments(files, tiny, "--resume"))
+        with pytest.raises(InputError, match="in use"), cli.claim(files["out"], "export"):
+            pass
+        assert json.loads((files["out"] / cli.MARKER).read_text()) == {"command": "train"}
     assert "in use" in message
 
 

@@ -198,6 +198,16 @@ def test_both_disks_are_looked_at_where_there_are_two(tmp_path, monkeypatch):
     assert str(other) in temporary.message and "TMPDIR" in temporary.fix
 
 
+def test_no_place_for_temporary_files_is_said(monkeypatch):
+    def none():
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(doctor.tempfile, "gettempdir", none)
+    _, problem, disk = doctor.check_space(8 << 30)
+    assert problem.level == BROKEN and "TMPDIR" in problem.fix
+    assert disk.name == "disk"
+
+
 A10 = machine.GPU("NVIDIA A10", (8, 6), "535.1", 23028)
 H100 = machine.GPU("NVIDIA H100", (9, 0), "550.1", 81559)
 M60 = machine.GPU("Tesla M60", (5, 2), "470.1", 8129)

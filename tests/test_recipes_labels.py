@@ -598,6 +598,11 @@ def test_examples_and_changes_that_are_none_are_refused():
             augment(wrong, SwapWords())
     with pytest.raises(InputError, match="change: is a NoneType"):
         augment(texts(), None)
+    with pytest.raises(InputError, match=r"change: is a type"):
+        augment(texts(), SwapWords)
+    for none in ({"text": "好"}, pd.DataFrame([{"text": "好"}]), {"好"}):
+        with pytest.raises(InputError, match=r"dataset\[0\]: has no text"):
+            augment(none, SwapWords())
     with pytest.raises(InputError, match="change: gave a NoneType"):
         augment(texts(), lambda text, random: None)
 

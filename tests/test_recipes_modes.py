@@ -69,3 +69,25 @@ def test_steps_are_those_asked_for_and_an_infinite_loss_stops_them():
     with pytest.raises(InputError, match="learning_rate: the loss is nan at step 1"):
         _steps(model)
     assert modes(model) == {False}
+
+
+def test_a_layer_that_is_kept_in_evaluation_stays_there():
+    model = runs.build()
+    model.train()
+    model.classifier.eval()
+    recipes.digests(model, [runs.batch()])
+    recipes.digests(model, [runs.batch()], evaluating=False)
+    assert model.training and not model.classifier.training
+
+
+@pytest.mark.parametrize("way", ["fit", "train_steps"])
+def test_gradients_of_an_interrupted_training_are_not_learnt(way, tmp_path):
+    results = []
+    for interrupted in (False, True):
+        paddle.seed(1)
+        model = runs.build()
+        if interrupted:
+            loss_of(model, runs.batch(), None).backward()
+        WAYS[way](model, tmp_path / str(interrupted))
+        results.append(model.classifier.weight.numpy())
+    np.testing.assert_array_equal(*results)

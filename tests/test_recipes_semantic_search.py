@@ -31,6 +31,7 @@ from course_lib.runtime import InputError, seed_everything
 import numpy as np
 import paddle
 import pytest
+import training_runs
 from paddlenlp.transformers import ErnieConfig, ErnieModel, ErnieTokenizer
 
 # (about the same thing, in other characters): what no count of characters can see
@@ -352,6 +353,15 @@ def test_bad_negatives(judge):
     for negatives in ([["猫"]], [["猫"], ["猫", "狗"]], [[], []], [["猫"], [""]], [], None):
         with pytest.raises(InputError):
             train_cross_encoder(model, pairs, negatives)
+
+
+def test_the_export_of_a_classifier_is_no_encoder(tmp_path):
+    model, tokenizer = training_runs.model_and_tokenizer()
+    predictor = Predictor(export_model(model, tmp_path, tokenizer, 16), threads=1)
+    with pytest.raises(InputError, match=r"is a Predictor of a Ernie.*expected a BiEncoder"):
+        encode(predictor, ["好"])
+    with pytest.raises(InputError, match=r"is a Predictor of a Ernie.*expected a CrossEncoder"):
+        score_pairs(predictor, [("好", "坏")])
 
 
 def test_the_one_kind_of_encoder_is_not_taken_for_the_other(tokenizer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import warnings
@@ -575,15 +576,18 @@ def test_a_scratch_directory_goes_with_its_process(tmp_path):
 
 
 def test_the_next_call_removes_what_a_killed_process_left_and_nothing_else(tmp_path):
-    (tmp_path / "course-mine").mkdir()  # a user's own: no lock in it
+    (tmp_path / "course-mine").mkdir()  # a user's own
     with _works_in(tmp_path, "wait") as killed, _works_in(tmp_path, "wait") as living:
         left, used = (Path(one.stdout.readline().strip()) for one in (killed, living))
         killed.kill()
         killed.wait()
         assert (left / "model.bin").exists()
+        shutil.copytree(left, tmp_path / "course-kept")  # by hand
         with _works_in(tmp_path, "end"):
             pass
-        assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "course-mine", used])
+        assert sorted(tmp_path.iterdir()) == sorted(
+            [tmp_path / "course-kept", tmp_path / "course-mine", used, used.with_suffix(".lock")]
+        )
         assert (used / "model.bin").exists()
         living.kill()
 
@@ -609,7 +613,40 @@ print(directory.exists())
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "/tmp/x"])
+def test_a_scratch_directory_is_empty_and_lives_on_a_disk_without_locks(tmp_path):
+    code = """
+import errno, fcntl
+from course_lib import runtime
+
+def no_locks(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+fcntl.flock = no_locks
+first, second = runtime.scratch_dir("one"), runtime.scratch_dir("two")
+print(list(first.iterdir()), first.exists(), second.exists())
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert (result.stdout, result.stderr) == ("[] True True\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_no_scratch_directory(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("course_lib.runtime.files.hold", full)
+    with pytest.raises(runtime.InputError, match="No space left"):
+        runtime.scratch_dir("x")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "/tmp/x", "..", "a\0b", "x" * 300, 5])
 def test_a_scratch_directory_has_a_plain_name(name):
     with pytest.raises(runtime.InputError, match="name: is"):
         runtime.scratch_dir(name)

@@ -45,8 +45,9 @@ def augment(
             function, or gives something else than a text.
     """
     texts = texts_of(dataset)
-    if not callable(change):
-        raise InputError("change", f"is a {type(change).__name__}", "a function, see Args")
+    if not callable(change) or isinstance(change, type):
+        problem = f"is a {type(change).__name__}"
+        raise InputError("change", problem, "a function, or an object such as DeleteWords()")
     copies, tries = whole("copies", copies, 1), whole("tries", tries, 1)
     random = np.random.RandomState(whole("seed", seed, 0, 2**32 - 1))
     made = []

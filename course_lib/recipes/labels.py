@@ -315,10 +315,11 @@ def texts_of(dataset: Sequence[Mapping], name: str = "dataset") -> list[str]:
     """The texts of examples."""
     if not hasattr(dataset, "__len__") or not len(dataset):
         raise InputError(name, "is empty or no list", "one example at least")
-    texts = [row.get("text") if isinstance(row, Mapping) else None for row in dataset]
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            problem = f"has no text ({dataset[place]!r:.60})"
+    texts = []
+    for place, row in enumerate(dataset):
+        texts.append(row.get("text") if isinstance(row, Mapping) else None)
+        if not isinstance(texts[-1], str):
+            problem = f"has no text ({row!r:.60})"
             raise InputError(f"{name}[{place}]", problem, 'a dict an example, with a key "text"')
     return texts
 

@@ -487,8 +487,7 @@ def _check_model(model: object, kind: type, *others: type) -> None:
     """Refuse what is neither a model of this kind nor, where it is allowed, a Predictor of one."""
     is_export = isinstance(model, Predictor)
     name = model.description.get("class") if is_export else type(model).__name__
-    other = {"BiEncoder", "CrossEncoder"} - {kind.__name__}
-    if not isinstance(model, (kind, *others)) or (is_export and name in other):
+    if not isinstance(model, (kind, *others)) or (is_export and name != kind.__name__):
         problem = f"is a {'Predictor of a ' * is_export}{name}"
         expected = f"a {kind.__name__}{', or a Predictor of one' * bool(others)}"
         raise InputError("model", problem, expected)

@@ -62,6 +62,7 @@ def train_steps(
     optimizer, scheduler = create_optimizer(model, learning_rate, steps, weight_decay=weight_decay)
     seed_everything(seed)
     losses: list[float] = []
+    model.clear_gradients()  # an interrupted training may have left some
     with training_mode(model), tqdm(total=steps, unit="step", disable=not progress) as bar:
         for batch in islice(batches, steps):
             loss = loss_on(batch)

@@ -361,7 +361,12 @@ def check_space(
             f"{memory / 2**30:.1f} GiB may be used",
             "give it 4 GiB, or use COURSE_PROFILE=smoke" if low else "",
         )
-    temporary = temporary or Path(tempfile.gettempdir())
+    try:
+        temporary = temporary or Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        problem = "there is no directory for temporary files, or none that can be written"
+        yield Finding(BROKEN, "disk", problem, "set TMPDIR to a directory that can be written")
+        temporary = directory
     places = [(directory, 3, "free 3 GiB: `make clean` and `pip cache purge` help")]
     if temporary.stat().st_dev != directory.stat().st_dev:
         places.append((temporary, 2, "free 2 GiB, or set TMPDIR to a directory with more room"))

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import errno
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -22,7 +23,7 @@ except ImportError:  # Windows has no such locks
     fcntl = None
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-IN_USE = ".in-use"
+LOCK = ".lock"  # of a scratch directory, beside it
 
 
 @contextmanager
@@ -126,6 +127,8 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
 def hold(path: str | os.PathLike) -> IO | None:
     """Open and lock a file, made if it is not there, until it is closed or the process has ended.
 
+    On a system or disk without locks the file is only opened.
+
     Returns:
         The open file, or None while another one holds it.
     """
@@ -133,9 +136,11 @@ def hold(path: str | os.PathLike) -> IO | None:
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except (BlockingIOError, PermissionError):
         handle.close()
         return None
+    except OSError:  # a disk of the network that knows no locks
+        pass
     return handle
 
 
@@ -143,34 +148,47 @@ def scratch_dir(name: str) -> Path:
     """Make an empty directory for what a notebook writes, which goes when its process does.
 
     A process that was killed (nbval kills each kernel) cannot remove its directory, so the next
-    call does, of whatever name; a chapter leaves up to 1 GB. Not on Windows, which has no locks
-    that tell the dead from the living.
+    call does, of whatever name; a chapter leaves up to 1 GB. Not where no locks tell the dead from
+    the living, as on Windows. The lock lies beside the directory: copies of it are not cleared.
 
     Raises:
-        InputError: `name` is no plain name of a file.
+        InputError: `name` is not of letters, digits and hyphens; nothing can be written there.
     """
-    if not name or Path(name).name != name:
-        raise InputError("name", f"is {name!r}", "letters, digits and hyphens: it names a file")
-    place = Path(tempfile.gettempdir())
-    for stale in place.glob(f"course-*/{IN_USE}") if fcntl is not None else ():
-        with contextlib.suppress(OSError):  # another user's, or another process removes it now
-            handle = hold(stale)
-            if handle is not None:
-                with handle:
-                    shutil.rmtree(stale.parent, ignore_errors=True)
-    # Hidden from the loop above, in another process, until it is locked.
-    new = Path(tempfile.mkdtemp(prefix=f".course-{name}-", dir=place))
-    lock = hold(new / IN_USE)
-    directory = new.rename(place / new.name[1:])
+    if not isinstance(name, str) or not re.fullmatch(r"[\w-]{1,64}", name):
+        raise InputError("name", f"is {name!r:.80}", "up to 64 letters, digits and hyphens")
+    with _in_words("TMPDIR"):
+        place = Path(tempfile.gettempdir())
+        _clear_scratch(place)
+        directory = Path(tempfile.mkdtemp(prefix=f"course-{name}-", dir=place))
+        try:
+            hidden = place / f".{directory.name}{LOCK}"  # until it is locked: others clear the rest
+            handle = hold(hidden)
+            lock = hidden.rename(place / hidden.name[1:])
+        except OSError:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
     owner = os.getpid()
 
     def remove() -> None:
-        lock.close()
         if os.getpid() == owner:  # not a fork that ends
             shutil.rmtree(directory, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+            handle.close()
 
     atexit.register(remove)
     return directory
+
+
+def _clear_scratch(place: Path) -> None:
+    """Remove what `scratch_dir` has made in processes that have ended."""
+    for lock in place.glob(f"course-*{LOCK}") if fcntl is not None else ():
+        # In use, another user's, or without locks nobody can tell.
+        with contextlib.suppress(OSError):
+            if lock.is_file():
+                with open(lock, "a") as handle:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                    lock.unlink()
 
 
 def check_writable(directory: str | os.PathLike) -> None:

@@ -206,6 +206,7 @@ def fit(
     history = run.history
     scalars = _Scalars(log_dir)
     bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)
+    model.clear_gradients()  # an interrupted training may have left some
     with training_mode(model), bar:
         while run.step < total_steps and not run.stopped:
             epoch_steps = _epoch_steps(train_loader, run.epoch)  # with a budget of tokens they vary

@@ -35,26 +35,29 @@ def forward(model: paddle.nn.Layer, batch) -> tuple[paddle.Tensor, paddle.Tensor
 
 @contextlib.contextmanager
 def inference_mode(model: paddle.nn.Layer) -> Iterator[None]:
-    """No dropout and no gradients inside the block; the model's mode is put back afterwards."""
-    was_training = model.training
-    model.eval()
-    try:
-        with paddle.no_grad():
-            yield
-    finally:
-        if was_training:
-            model.train()
+    """No dropout and no gradients inside the block; each layer's mode is put back afterwards."""
+    with _mode_put_back(model), paddle.no_grad():
+        model.eval()
+        yield
 
 
 @contextlib.contextmanager
 def training_mode(model: paddle.nn.Layer) -> Iterator[None]:
-    """Dropout inside the block; the model's mode is put back afterwards, also after an error."""
-    was_training = model.training
-    model.train()
+    """Dropout inside the block; each layer's mode is put back afterwards, also after an error."""
+    with _mode_put_back(model):
+        model.train()
+        yield
+
+
+@contextlib.contextmanager
+def _mode_put_back(model: paddle.nn.Layer) -> Iterator[None]:
+    modes = [(layer, layer.training) for layer in model.sublayers(include_self=True)]
     try:
         yield
     finally:
-        (model.train if was_training else model.eval)()
+        (model.train if modes[0][1] else model.eval)()
+        for layer, training in modes:
+            layer.training = training
 
 
 def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, float]:
