@@ -437,7 +437,7 @@ def _twins(texts: Sequence[str]) -> np.ndarray:
 
 
 def _text_rows(model: BiEncoder | Predictor, texts: Sequence[str]) -> list[tuple]:
-    length = model.max_length or 64
+    length = _length(model)
     return [
         convert_example({"text": text}, model.tokenizer, length, is_test=True)
         for text in _texts("texts", texts)
@@ -445,13 +445,17 @@ def _text_rows(model: BiEncoder | Predictor, texts: Sequence[str]) -> list[tuple
 
 
 def _pair_rows(model: CrossEncoder | Predictor, pairs: Sequence[tuple[str, str]]) -> list[tuple]:
-    length = model.max_length or 64
+    length = _length(model)
     return [
         convert_pair_example(
             {"sentence1": first, "sentence2": second}, model.tokenizer, length, is_test=True
         )
         for first, second in pairs
     ]
+
+
+def _length(model: BiEncoder | CrossEncoder | Predictor) -> int:
+    return model.max_length or 64
 
 
 def _padded(model, rows: Sequence[tuple]) -> list[paddle.Tensor]:
@@ -461,7 +465,7 @@ def _padded(model, rows: Sequence[tuple]) -> list[paddle.Tensor]:
 def _outputs(model, rows: Sequence[tuple], batch_size: int) -> np.ndarray:
     """The model's first output for each row, in their order."""
     batch_size = whole("batch_size", batch_size, 1)
-    batchify, length = batchify_fn(model.tokenizer, is_test=True), model.max_length or 64
+    batchify, length = batchify_fn(model.tokenizer, is_test=True), _length(model)
     order = sorted(range(len(rows)), key=lambda index: len(rows[index][0]))
     found: list = [None] * len(rows)
     for start in range(0, len(order), batch_size):
