@@ -109,6 +109,21 @@ def test_span_scores_are_those_of_seqeval_by_default_not_strict(seed):
     assert not _same(scores, _seqeval(gold, predicted, mode="strict", scheme=IOB2))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_the_label_list_changes_no_score(seed):
+    gold, predicted = _random_rows(seed)
+    order = np.random.RandomState(seed).permutation(7)  # its place in the list -> label
+    names, places = [NAMES[label] for label in order], np.argsort(order)
+    rows = [[places[row] for row in each] for each in (gold, predicted)]
+    scores = span_scores(*rows, names)
+    assert _same(scores, _seqeval(gold, predicted))
+    assert {kind: scores[kind] for kind in TYPES} == {
+        kind: span_scores(gold, predicted, NAMES)[kind] for kind in TYPES
+    }
+    nothing = span_scores(rows[0], [[names.index("O")] * len(row) for row in gold], names)["all"]
+    assert (nothing["found"], nothing["f1"], nothing["true"]) == (0, 0, scores["all"]["true"])
+
+
 def test_both_modes_of_seqeval_agree_where_every_entity_begins_with_b():
     gold, predicted = ([_mended(row) for row in rows] for rows in _random_rows(1))
     scores = span_scores(gold, predicted, TYPES)
@@ -170,6 +185,8 @@ def test_nothing_to_find_is_zero_as_in_seqeval(gold, predicted):
         (([[0]], [], TYPES), "predicted: 0 rows for 1 of gold"),
         (([[0, 0]], [[0]], TYPES), r"row 0 has shape \(1,\) for \(2,\)"),
         (([[0]], [[7]], TYPES), "row 0 has an entity of type 3; expected types from 0 to 2"),
+        (([[0]], [[7]], NAMES), "labels: hold the id 7; expected ids below 7"),
+        (([[0]], [[0]], ["O", "B-X"]), "label_list: is .*expected O and, for each type X"),
         (([[0]], [[0]], TYPES, []), "tokens: 0 rows for 1"),
     ],
 )

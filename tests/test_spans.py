@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
-from course_lib.data.spans import bio_spans, look_up, training_names
+from course_lib.data.spans import bio_spans, bio_types, look_up, training_names
+from course_lib.runtime import InputError
 
 import numpy as np
 import pytest
+from paddlenlp.datasets import MapDataset
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,20 @@ import pytest
 def test_bio_spans(labels, expected):
     assert bio_spans(labels) == expected
     assert bio_spans(np.array(labels, dtype="int64")) == expected
+
+
+def test_the_order_of_the_labels_is_that_of_their_list():
+    last, mixed = ["B-P", "I-P", "B-L", "I-L", "O"], ["I-L", "B-P", "O", "B-L", "I-P"]
+    assert bio_types(last) == ["P", "L"] and bio_types(mixed) == ["L", "P"]
+    assert bio_spans([0, 1, 4, 2, 3, -100], last) == {(0, 2, 0), (3, 5, 1)}
+    assert bio_spans([1, 4, 2, 3, 0, -100], mixed) == {(0, 2, 1), (3, 5, 0)}
+    rows = [{"tokens": list("王明到北京"), "labels": [0, 1, 4, 2, 3]}]
+    assert training_names(MapDataset(rows, label_list=last)) == {"王明": 0, "北京": 1}
+    with pytest.raises(InputError, match="labels: hold the id 5; expected ids below 5"):
+        bio_spans([5], last)
+    for wrong in (["O", "B-P"], ["B-P", "I-P"], ["O", "O"], ["O", "P"], ["O", 1], [*last, "O"]):
+        with pytest.raises(InputError, match=r"label_list: is .* O and, for each type X, B-X and"):
+            bio_spans([0], wrong)
 
 
 def _row(text, labels):

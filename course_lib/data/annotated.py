@@ -24,6 +24,7 @@ from course_lib.data.readers import (
     shown,
     split_lines,
 )
+from course_lib.data.spans import bio_types
 from course_lib.runtime import InputError
 
 from paddlenlp.datasets import MapDataset
@@ -50,8 +51,8 @@ def read_bio(
 
     Args:
         label_list: the labels that may occur, in the order of their ids: "O" and both B- and I- of
-            each type. None collects the types from the file and sorts them: O, B-LOC, I-LOC,
-            B-ORG, ... (`bio_spans` needs this order of O, B-, I-.)
+            each type. Give the same list to `span_scores`. None collects the types from the file
+            and sorts them: O, B-LOC, I-LOC, B-ORG, ...
         policy: what an I- that continues nothing of its type is (the first label of a sentence,
             after O, or after another type). "strict" refuses it; "repair" reads it as B-.
 
@@ -117,11 +118,7 @@ def _check_label_list(label_list: Sequence[str]) -> list[str]:
     for label in labels:
         if not isinstance(label, str) or not _TAG.fullmatch(label):
             raise InputError("label_list", f"has {label!r}", "O, B-TYPE or I-TYPE")
-    kinds = {label[2:] for label in labels if label != "O"}
-    expected = {"O", *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI")}
-    if set(labels) != expected or len(labels) != len(expected):
-        problem = f"is {listed(labels)}"
-        raise InputError("label_list", problem, "O and, for each type, B- and I-, each once")
+    bio_types(labels)
     return labels
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.data import LengthGroupedBatchSampler, convert_tokens_example
+from course_lib.data.spans import bio_ids, bio_types
 from course_lib.models import freeze_layers, suggested_learning_rate
 from course_lib.recipes.crf import Crf
 from course_lib.recipes.steps import train_steps
@@ -245,35 +246,29 @@ def predict_tags(
 def entity_scores(
     tagger: Tagger, dataset: Sequence[Mapping[str, Any]], batch_size: int = 32
 ) -> dict[str, dict[str, float]]:
-    """`span_scores` of a tagger with labels O, B-X, I-X, ..., and how many rows make no sense.
+    """`span_scores` of a tagger with labels O, B-X, I-X, ..., and how many labels make no sense.
 
     Returns:
         What `course_lib.training.span_scores` gives, with `scores["all"]["broken"]`: the labels I-X
         that continue no X. A CRF learns that there are none; each token by itself cannot know.
 
     Raises:
-        InputError: as for `predict_tags`; labels in another order than O, B-X, I-X.
+        InputError: as for `predict_tags`; labels that are not BIO.
     """
-    types = _entity_types(tagger.label_list)
+    bio_types(tagger.label_list)
     dataset = _checked("dataset", dataset, len(tagger.label_list), unlabelled=True)
     found = predict_tags(tagger, [example["tokens"] for example in dataset], batch_size)
-    scores = span_scores([example["labels"] for example in dataset], found, types)
-    scores["all"]["broken"] = sum(map(broken_labels, found))
+    scores = span_scores([example["labels"] for example in dataset], found, tagger.label_list)
+    scores["all"]["broken"] = sum(broken_labels(row, tagger.label_list) for row in found)
     return scores
 
 
-def _entity_types(label_list: Sequence[str]) -> list[str]:
-    types = [name[2:] for name in label_list if name.startswith("B-")]
-    if list(label_list) != ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]:
-        raise InputError("label_list", f"is {label_list!r:.60}", "O, B-X, I-X, B-Y, I-Y, ...")
-    return types
-
-
-def broken_labels(labels: Sequence[int]) -> int:
-    """How many I- of a row of BIO ids (0 is O, 1 and 2 are B- and I- of a type) continue nothing.
+def broken_labels(labels: Sequence[int], label_list: Sequence[str] | None = None) -> int:
+    """How many I- of a row of BIO ids continue nothing; `label_list` as for `bio_spans`.
 
     An I- after one that continues nothing continues that one.
     """
+    labels = labels if label_list is None else bio_ids(labels, label_list).tolist()
     pairs = zip([0, *labels], labels, strict=False)
     return sum(here > 0 and here % 2 == 0 and last not in (here - 1, here) for last, here in pairs)
 
@@ -288,9 +283,9 @@ def bio_rules(label_list: Sequence[str]) -> np.ndarray:
     Raises:
         InputError: as for `entity_scores`.
     """
-    types = [None, *(kind for kind in _entity_types(label_list) for _ in "BI")]
+    bio_types(label_list)
     inside = np.array([label.startswith("I-") for label in label_list])
-    same = np.array([[before == after for after in types] for before in types])
+    same = np.array([[before[1:] == after[1:] for after in label_list] for before in label_list])
     return np.where(inside & ~same, -1e4, 0).astype("float32")
 
 
@@ -329,7 +324,7 @@ def compare_crf(
 
     Args:
         train, dev: examples `{"tokens": list[str], "labels": list[int]}`.
-        label_list: names of the labels, O, B-X, I-X, B-Y, ...
+        label_list: names of the labels: O, B-X, I-X, B-Y, ... in any order.
         backbone: a directory or a name of PaddleNLP's hub.
         learning_rate: None takes the one that the backbone suggests.
         frozen_layers: of the encoder, from below; see `freeze_layers`.
@@ -338,7 +333,7 @@ def compare_crf(
     Raises:
         InputError: as for `train_tagger` and `entity_scores`; an empty dev; no such backbone.
     """
-    types = _entity_types(label_list)
+    bio_types(label_list)
     seed = whole("seed", seed, 0, 2**32 - 1)
     train = _checked("train", train, len(label_list))
     dev = _checked("dev", dev, len(label_list), unlabelled=True)
@@ -361,9 +356,9 @@ def compare_crf(
         rate = suggested_learning_rate(model) if learning_rate is None else learning_rate
         losses[name] = train_tagger(tagger, train, learning_rate=rate, seed=seed, **settings)
         found = predict_tags(tagger, [example["tokens"] for example in dev])
-        broken = sum(map(broken_labels, found))
-        rows[name] = span_scores(gold, found, types)["all"] | {"broken": broken}
-        counts[name] = span_counts(gold, found, len(types)).sum(axis=1)
+        broken = sum(broken_labels(row, label_list) for row in found)
+        rows[name] = span_scores(gold, found, label_list)["all"] | {"broken": broken}
+        counts[name] = span_counts(gold, found, label_list).sum(axis=1)
         taggers[name] = tagger
     return CrfComparison(pd.DataFrame(rows).T, counts, losses, taggers)
 

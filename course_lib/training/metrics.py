@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from course_lib.data.spans import Span, bio_spans
+from course_lib.data.spans import Span, bio_spans, bio_types
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -27,22 +27,27 @@ def confusion_matrix(
 def span_counts(
     gold: Sequence[Sequence[int] | set[Span]],
     predicted: Sequence[Sequence[int] | set[Span]],
-    num_types: int,
+    types: int | Sequence[str],
 ) -> np.ndarray:
     """Count entities sentence by sentence; one is right when both ends and the type are.
 
     Args:
-        gold, predicted: a row a sentence, either BIO label ids (see `bio_spans`) or spans. Where
-            both are ids, predictions are left out wherever gold is negative (the -100 of special
-            tokens and padding).
+        gold, predicted: a row a sentence, either BIO label ids or spans. Where both are ids,
+            predictions are left out wherever gold is negative (the -100 of special tokens and
+            padding).
+        types: names of the labels in the order of their ids, such as a dataset's `label_list`;
+            types are counted in the order in which it first names them. Names of types alone, or
+            their number, will do where ids have the order that `bio_spans` takes by default.
 
     Returns:
-        int64 array of shape [sentences, num_types, 3]: right, found and true entities.
+        int64 array of shape [sentences, types, 3]: right, found and true entities.
 
     Raises:
-        InputError: rows that do not fit each other, or a type that there is not.
+        InputError: rows that do not fit each other, a label or a type that there is not.
     """
-    gold, predicted = _as_spans(gold, predicted)
+    names, labels = _types(types)
+    gold, predicted = _as_spans(gold, predicted, labels)
+    num_types = len(names)
     counts = np.zeros((len(gold), num_types, 3), dtype="int64")
     for row, (true, found) in enumerate(zip(gold, predicted, strict=True)):
         for column, spans in enumerate((true & found, found, true)):
@@ -69,7 +74,7 @@ def span_scores(
 
     Args:
         gold, predicted: as for `span_counts`.
-        types: names of the types, in the order of their ids.
+        types: as for `span_counts`, names.
         tokens: the characters of each sentence, to score names apart that training has shown.
         names: those names, such as `training_names` gives.
 
@@ -81,7 +86,8 @@ def span_scores(
     Raises:
         InputError: as for `span_counts`; a number of `tokens` rows that is not that of `gold`.
     """
-    gold, predicted = _as_spans(gold, predicted)
+    types, labels = _types(types)
+    gold, predicted = _as_spans(gold, predicted, labels)
     counts = span_counts(gold, predicted, len(types)).sum(axis=0)
     result = {"all": _scores(counts.sum(axis=0))}
     result |= {name: _scores(counts[index]) for index, name in enumerate(types)}
@@ -101,8 +107,17 @@ def span_scores(
     return result
 
 
+def _types(types: int | Sequence[str]) -> tuple[list, Sequence[str] | None]:
+    """Names of the types and, where they were given, of the labels."""
+    if isinstance(types, int):
+        return list(range(types)), None
+    return (bio_types(types), types) if "O" in types else (list(types), None)
+
+
 def _as_spans(
-    gold: Sequence[Sequence[int] | set[Span]], predicted: Sequence[Sequence[int] | set[Span]]
+    gold: Sequence[Sequence[int] | set[Span]],
+    predicted: Sequence[Sequence[int] | set[Span]],
+    label_list: Sequence[str] | None,
 ) -> tuple[list[set[Span]], list[set[Span]]]:
     if len(gold) != len(predicted):
         problem = f"{len(predicted)} rows for {len(gold)} of gold"
@@ -116,7 +131,7 @@ def _as_spans(
                 raise InputError("predicted", problem, "one label id for each one of gold")
             found = np.where(true < 0, true, found)
         for part, row in zip(rows, (true, found), strict=True):
-            part.append(row if isinstance(row, set) else bio_spans(row))
+            part.append(row if isinstance(row, set) else bio_spans(row, label_list))
     return rows
 
 
