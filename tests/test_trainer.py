@@ -18,6 +18,7 @@ from course_lib.runtime import InputError
 from course_lib.training import (
     NotebookProgressCallback,
     ThroughputCallback,
+    read_scalars,
     trainer_history,
 )
 
@@ -120,6 +121,60 @@ def test_resume_in_a_process_that_built_other_layers(unbroken, tmp_path, step):
     trainer.train(str(directory / f"checkpoint-{step}"))
     assert losses(trainer) == whole
     assert runs.weights_digest(trainer.model) == weights
+
+
+@pytest.fixture(scope="module")
+def totals(tmp_path_factory):
+    """A Trainer that logs every third of its 8 steps, and what its training gave."""
+    trainer = build(tmp_path_factory.mktemp("totals"), logging_steps=3)
+    return trainer, trainer.train()
+
+
+def untimed(trainer) -> list[dict]:
+    parts = ("second", "runtime")
+    logs = trainer.state.log_history
+    return [{k: v for k, v in e.items() if not any(part in k for part in parts)} for e in logs]
+
+
+@pytest.mark.parametrize("step", [2, 4, 6, 8])
+def test_totals_of_a_resumed_run_are_those_of_the_unbroken_one(totals, tmp_path, step):
+    unbroken, whole = totals
+    options = {"report_to": ["visualdl"], "logging_dir": str(tmp_path / "runs")}
+    trainer = build(tmp_path, logging_steps=3, **options)
+    part = trainer.train(f"{unbroken.args.output_dir}/checkpoint-{step}")
+    assert runs.weights_digest(trainer.model) == runs.weights_digest(unbroken.model)
+    for entry, expected in zip(untimed(trainer), untimed(unbroken), strict=True):
+        assert entry == pytest.approx(expected, rel=1e-6)
+    assert part.training_loss == part.metrics["train_loss"]
+    assert part.training_loss == pytest.approx(whole.training_loss, rel=1e-6)
+
+    # speeds count what this process did: 20 rows make 3 steps, so 8 steps read 52 rows
+    last, own = trainer.state.log_history[-1], [e["step"] for e in trainer.state.log_history[:-1]]
+    assert last["train_steps_per_second"] * last["train_runtime"] == pytest.approx(8 - step, 0.05)
+    rows = 8 * BATCH * (8 - step) / 8  # upstream takes all batches for full ones
+    assert last["train_samples_per_second"] * last["train_runtime"] == pytest.approx(rows, 0.05)
+    for entry, since in zip(trainer.state.log_history[:-1], [0, *own], strict=False):
+        if entry["step"] > step:
+            steps = entry["interval_steps_per_second"] * entry["interval_runtime"]
+            assert steps == pytest.approx(entry["step"] - max(step, since), 0.05)
+
+    # and VisualDL's page shows the whole run
+    table = read_scalars(tmp_path / "runs")
+    assert table[table.tag == "train/loss"].step.tolist() == [3, 6]
+    assert table[table.tag == "train/train_loss"].step.tolist() == [8]
+
+
+@pytest.mark.parametrize("logging_steps", [2, 9])
+def test_the_totals_of_an_older_checkpoint_do_without_what_no_log_has(
+    totals, tmp_path, logging_steps
+):
+    copy = shutil.copytree(f"{totals[0].args.output_dir}/checkpoint-4", tmp_path / "checkpoint-4")
+    seal = json.loads((copy / "course.json").read_text())
+    del seal["unlogged_loss"]
+    (copy / "course.json").write_text(json.dumps(seal))
+    trainer = build(tmp_path / "run", logging_steps=logging_steps)
+    loss = trainer.train(str(copy)).training_loss  # step 4 was not logged
+    assert loss == pytest.approx(totals[1].training_loss, rel=0.1)
 
 
 def test_gradients_left_over_at_the_end_of_an_epoch_do_not_spoil_a_resume(tmp_path):
@@ -348,8 +403,10 @@ def test_early_stopping_ends_with_the_best_weights_and_resumes_its_patience(
     monkeypatch.setattr("IPython.display.display", shown.append)
     trainer, notebook = early(tmp_path / "a", 0.1, 0.9, 0.5, 0.4, 0.3)
     capfd.readouterr()
-    trainer.train()
+    whole = trainer.train()
     assert trainer.state.global_step == 4
+    speed = whole.metrics["train_steps_per_second"] * whole.metrics["train_runtime"]
+    assert speed == pytest.approx(4, 0.05)  # and not 8, which it did not come to
     best = paddle.load(str(tmp_path / "a" / "checkpoint-2" / "model_state.pdparams"))
     for name, value in trainer.model.state_dict().items():
         np.testing.assert_array_equal(value.numpy(), best[name].numpy())
@@ -365,9 +422,13 @@ def test_early_stopping_ends_with_the_best_weights_and_resumes_its_patience(
     assert history["dev_accuracy"] == [0.1, 0.9, 0.5, 0.4]
     assert history["epoch_step"] == [1, 2, 3, 4] and len(history["loss"]) == 4
 
-    resumed, _ = early(tmp_path / "b", 0.4, 0.3)
-    resumed.train(str(tmp_path / "a" / "checkpoint-3"))  # one evaluation without gain is behind it
-    assert resumed.state.global_step == 4
+    for step in (3, 4):  # one evaluation without gain is behind it, and all of them
+        resumed, _ = early(tmp_path / f"b{step}", 0.4, 0.3)
+        result = resumed.train(str(tmp_path / "a" / f"checkpoint-{step}"))
+        assert resumed.state.global_step == 4
+        assert result.training_loss == pytest.approx(whole.training_loss, rel=1e-6)
+        speed = result.metrics["train_steps_per_second"] * result.metrics["train_runtime"]
+        assert speed == pytest.approx(4 - step, 0.05)
 
 
 def test_history_of_losses_logged_every_few_steps():

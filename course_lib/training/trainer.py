@@ -17,6 +17,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, ResumableBatchSampler
@@ -33,6 +34,7 @@ from course_lib.training.loop import seed_step
 import numpy as np
 import paddle
 from paddlenlp.trainer import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from paddlenlp.trainer.integrations import VisualDLCallback
 from paddlenlp.trainer.trainer import TRAINER_STATE_NAME
 from paddlenlp.trainer.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
 from paddlenlp.trainer.trainer_utils import IntervalStrategy, has_length
@@ -63,6 +65,8 @@ class CourseTrainer(Trainer):
       it does not matter which layers a process built before it resumes.
     - `resume_from_checkpoint=True` takes the newest checkpoint that is whole; a kill while one is
       written does no harm.
+    - The totals of a resumed run (losses, their mean, VisualDL's page) are those of the whole run,
+      its speeds those of this process; a run that had ended, or stopped early, trains no further.
     - `save_total_limit` is obeyed in a single process too.
     - What does not fit is said before the first step (see `train`).
 
@@ -87,7 +91,7 @@ class CourseTrainer(Trainer):
         # evaluated without its labels, so without a loss
         if self.args.label_names is None and "QuestionAnswering" in type(self.model).__name__:
             self.label_names = list(POSITIONS)
-        self._steps = _ExactSteps()
+        self._steps = _ExactSteps(self)
         self.add_callback(self._steps)
         if any(isinstance(c, NotebookProgressCallback) for c in self.callback_handler.callbacks):
             self.remove_callback(ProgressCallback)
@@ -116,6 +120,7 @@ class CourseTrainer(Trainer):
         check_arguments(self.args)
         check_trainable(self.model)
         self._steps.resumed = checkpoint = self._checkpoint(resume_from_checkpoint)
+        self._loss_sum, self._carried, self._unknown = None, 0.0, 0
         self._check_output_dir(checkpoint)
         self._check_data()
         if checkpoint is not None:
@@ -124,7 +129,67 @@ class CourseTrainer(Trainer):
         elif self.args.should_save:  # with overwrite_output_dir: True must not find them later
             for path in _checkpoints(self.args.output_dir):
                 shutil.rmtree(path)
-        return super().train(None if checkpoint is None else str(checkpoint), ignore_keys_for_eval)
+        path = None if checkpoint is None else str(checkpoint)
+        result = super().train(path, ignore_keys_for_eval)
+        return result._replace(training_loss=result.metrics["train_loss"])  # see `log`
+
+    def _inner_training_loop(self, args, model, loader, length, max_steps, epochs, updates, *rest):
+        if self._steps.resumed is not None and not args.ignore_load_lr_and_optim:
+            early = self._early()
+            # from the end within an epoch, or after stopping early, upstream trains one more step
+            state = TrainerState.load_from_json(str(self._steps.resumed / TRAINER_STATE_NAME))
+            patient = [c.early_stopping_patience - c.early_stopping_patience_counter for c in early]
+            if min(patient, default=1) <= 0 or state.global_step >= max_steps:
+                epochs = state.global_step // updates  # none left
+        rest = (loader, length, max_steps, epochs, updates, *rest)
+        return super()._inner_training_loop(args, model, *rest)
+
+    # ---- totals
+
+    def take_up(self, state: TrainerState) -> None:
+        """Begin to count where the checkpoint of this state ends."""
+        seal = _read_seal(self._steps.resumed)
+        self._carried = seal.get("unlogged_loss", 0.0)  # of its steps after the last log
+        if "unlogged_loss" not in seal:
+            self._unknown = state.global_step - _logged_loss(state)[1]
+        for callback in self.callback_handler.callbacks:
+            if isinstance(callback, VisualDLCallback):  # whose page shows the newest file only
+                for logs in state.log_history:
+                    then = replace(state, global_step=logs["step"])
+                    told = {name: value for name, value in logs.items() if name != "step"}
+                    callback.on_log(self.args, then, self.control, logs=told)
+
+    def training_step(self, model, inputs):
+        loss = super().training_step(model, inputs)
+        if self._carried:  # upstream has set its sum to 0
+            self._globalstep_last_logged = _logged_loss(self.state)[1]
+            loss, self._carried = loss + self._carried, 0.0
+        return loss
+
+    def _maybe_log_save_evaluate(self, tr_loss, *args, **kwargs):
+        self._loss_sum = tr_loss
+        super()._maybe_log_save_evaluate(tr_loss, *args, **kwargs)
+
+    def log(self, logs: dict[str, float], **kwargs) -> None:
+        """Log, after a resume, the mean loss of all steps, and always the speed of those done here.
+
+        Upstream divides the loss since the resume by all steps, and all planned steps by the time
+        since the resume (1145), even where the training stops early.
+        """
+        start, now = self._steps.started, self.state.global_step
+        share, (total, last) = 1.0, _logged_loss(self.state)
+        unknown = self._unknown if last < start else 0  # else taken to be like the ones after them
+        if "train_loss" in logs:
+            share = (now - start) / self.state.max_steps
+            if start:
+                rest = 0.0 if self._loss_sum is None else float(self._loss_sum)
+                logs["train_loss"] = (total + self._carried + rest) / max(1, now - unknown)
+        elif "loss" in logs and last < start:
+            share = (now - start) / (now - last - unknown)
+        for name in logs:
+            if "_per_second" in name:
+                logs[name] = round(logs[name] * share, 4)
+        super().log(logs, **kwargs)
 
     # ---- batches
 
@@ -169,6 +234,7 @@ class CourseTrainer(Trainer):
     def _save_checkpoint(self, model, metrics=None) -> None:
         directory = Path(self.args.output_dir, f"checkpoint-{self.state.global_step}")
         (directory / SEAL).unlink(missing_ok=True)  # of an earlier run that came as far
+        self._unlogged = float(self._nested_gather(self._loss_sum).mean())
         super()._save_checkpoint(model, metrics)
         # upstream deletes old checkpoints in processes of local rank 0 only; alone it is -1 (2288)
         if self.args.should_save and self.args.local_rank == -1:
@@ -185,6 +251,7 @@ class CourseTrainer(Trainer):
             "files": describe_files(directory),
             "parameters": {name: p.name for name, p in self.model.named_parameters()},
             "batches": self._describe_batches(),
+            "unlogged_loss": self._unlogged,
             "patience": [callback.early_stopping_patience_counter for callback in self._early()],
         }
         with atomic_file(directory / SEAL) as file:
@@ -389,10 +456,16 @@ class CourseTrainer(Trainer):
 class _ExactSteps(TrainerCallback):
     """Let each epoch's order and each step's dropout depend on their numbers alone."""
 
-    resumed: Path | None = None  # the checkpoint
+    def __init__(self, trainer: CourseTrainer) -> None:
+        self.trainer = trainer
+        self.resumed: Path | None = None  # the checkpoint
+        self.started = 0  # the step that the training goes on from
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Find the best checkpoint where it is now: the state has its path of then."""
+        self.started = state.global_step
+        if self.started:
+            self.trainer.take_up(state)
         if self.resumed is None or state.best_model_checkpoint is None:
             return
         before = Path(state.best_model_checkpoint)
@@ -578,6 +651,12 @@ def trainer_history(state: TrainerState) -> dict[str, list[float]]:
     accuracies = [e["eval_accuracy"] for e in evaluations.values() if "eval_accuracy" in e]
     history["dev_accuracy"] = accuracies if len(accuracies) == len(evaluations) else []
     return history
+
+
+def _logged_loss(state: TrainerState) -> tuple[float, int]:
+    """The sum of the losses of the steps that have been logged, and the last of these steps."""
+    losses = trainer_history(state)["loss"]
+    return sum(losses), len(losses)
 
 
 def check_trainable(model: paddle.nn.Layer) -> None:
@@ -777,6 +856,7 @@ def _read_seal(checkpoint: Path) -> dict:
         if not seal["files"] or not isinstance(seal["patience"], list):
             raise ValueError
         dict(seal["parameters"].items()), dict(seal["batches"].items())
+        float(seal.get("unlogged_loss", 0.0))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise InputError(file, "is damaged", "a complete checkpoint") from None
     return seal
