@@ -7,9 +7,15 @@ import json
 import random
 
 import course_lib  # noqa: F401 - before paddle
-from course_lib.data import read_examples, read_texts
+from course_lib.data import read_bio, read_examples, read_squad, read_texts
 from course_lib.data.readers import MAX_TEXT
+from course_lib.hierarchical.doccano import read_doccano
+from course_lib.hierarchical.files import read_labels as read_taxonomy
+from course_lib.hierarchical.files import read_texts as read_data
+from course_lib.models import load_backbone
+from course_lib.recipes.term_tree import TermTree
 from course_lib.runtime import InputError
+from course_lib.runtime.visible import is_blank
 
 import pytest
 
@@ -122,6 +128,46 @@ def test_a_stream_is_one_text_a_line(stream):
     assert read_texts(stream) == ["好", "坏"]
 
 
+def test_marks_of_joined_files_are_dropped_and_texts_keep_their_joiners(tmp_path):
+    rows = [("好", "a"), ("坏", "b"), ("👨\u200d👩\u200d👧 a\u0301", "a"), ("坏\u200b", "b")]
+    lines = ["\ufeff\ufefftext\tlabel\r\n", *(f"\ufeff{text}\t{label}\r" for text, label in rows)]
+    path = write(tmp_path, "a.tsv", "".join(lines) + "\ufeff\n")
+    assert pairs(read_examples(path)) == rows
+    bio = write(tmp_path, "a.txt", "好\tB-A\n\ufeff坏\tB-A\n\ufeff\n\ufeff大\tO\n")
+    assert [row["tokens"] for row in read_bio(bio)] == [["好", "坏"], ["大"]]
+
+
+SQUAD = '{"data": [{"paragraphs": [{"context":\n"\\u200b", "qas": []}]}]}'
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "told"),
+    [
+        (read_bio, "好\tB-A\n坏\tB-A\u200b\n", r"line 2: U\+200B ZERO WIDTH SPACE in the label"),
+        (read_bio, "好\tB-A\n\n\u200b\tO\n \tO\n", "line 3: no token of this sentence can be seen"),
+        (read_squad, SQUAD, "line 1: empty text: nothing in"),
+        (read_taxonomy, "酒店\n酒店##\u200b位置\n", r"line 2: U\+200B ZERO WIDTH SPACE"),
+        (read_data, "好\n\ufeff\u200b\n", "line 2: empty text"),
+        (read_doccano, '{"text": "好", "label": ["\ufeffa"]}', r"line 1: U\+FEFF BYTE ORDER MARK"),
+        (read_doccano, '{"text": "\u200b", "label": ["a"]}', "line 1: empty text"),
+        (TermTree.read, "充电\u200b宝\t物\n", r"line 1: its name is '充电\\u200b宝'"),
+    ],
+)
+def test_what_cannot_be_seen_is_refused_by_every_reader(tmp_path, read, content, told):
+    with pytest.raises(InputError, match=told):
+        read(write(tmp_path, "a.txt", content))
+
+
+def test_blank_is_what_the_tokenizer_finds_no_token_in():
+    _, tokenizer = load_backbone("fresh", vocab_texts=["好"])
+    drawn = {"\u115f", "\u1160", "\u2800", "\u3164"}  # [UNK] to the tokenizer, nothing to the eye
+    for code in (*range(0x3165), *range(0xD7F0, 0xE010), *range(0xFE00, 0x10000)):
+        character = chr(code)
+        blank = not tokenizer.tokenize(character)
+        seen_as_nothing = character in drawn or character == "\uffa0"
+        assert is_blank(character) == (blank or seen_as_nothing), f"{code:04X}"
+
+
 def test_line_numbers_count_the_lines_inside_quoted_fields(tmp_path):
     path = write(tmp_path, "a.csv", 'text,label\n"one\ntwo\nthree",a\n"four\nfive",\n')
     with pytest.raises(InputError, match="line 5: empty label"):
@@ -175,8 +221,16 @@ BAD = [
     ("half a surrogate", "a.jsonl", '{"text": "a\\ud800", "label": 1}\n', r"line 1: .*surrogate"),
     ("escaped nul", "a.jsonl", '{"text": "a\\u0000", "label": 1}\n', r"line 1: a NUL"),
     ("label surrogate", "a.jsonl", '{"text": "a", "label": "b\\ud800"}', r"line 1: .*surrogate"),
-    ("label nul", "a.jsonl", '{"text": "a", "label": "b\\u0000c"}', r"line 1: a control"),
-    ("label line end", "a.csv", 'text,label\n好,"a\nb"\n', r"line 2: a control"),
+    ("label nul", "a.jsonl", '{"text": "a", "label": "b\\u0000c"}', r"line 1: U\+0000 a control"),
+    ("label line end", "a.csv", 'text,label\n好,"a\nb"\n', r"line 2: U\+000A a control"),
+    ("label zero width", "a.tsv", TWO + "好\ta\u200b\n", r"line 4: U\+200B ZERO WIDTH SPACE"),
+    ("label mark", "a.csv", "text,label\n好,\ufeffa\n", r"line 2: U\+FEFF BYTE ORDER MARK in"),
+    ("label selector", "a.tsv", TWO + "好\t👍\ufe0f\n", r"line 4: U\+FE0F VARIATION SELECTOR-16"),
+    ("label filler", "a.tsv", TWO + "好\t\u3164\n", r"line 4: U\+3164 HANGUL FILLER"),
+    ("label space", "a.tsv", TWO + "好\ta\u00a0b\n", r"line 4: U\+00A0 NO-BREAK SPACE"),
+    ("zero-width text", "a.tsv", TWO + "\u200b\ta\n",
+     r"line 4: empty text: nothing in '\\u200b' can be seen"),
+    ("marks alone", "a.jsonl", '{"text": "\\u0301 \\ufe0f", "label": "a"}', r"line 1: empty text"),
     ("label too long", "a.tsv", TWO + "好\t" + "a" * 101 + "\n", r"line 4: a label of 101 char"),
     ("label huge", "a.tsv", f"text\tlabel\n好\t{'9' * 5000}\n", r"line 2: a label of 5,000 char"),
     ("label huge, JSON", "a.jsonl", '{"text": "a", "label": ' + "9" * 4000 + "}",

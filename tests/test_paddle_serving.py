@@ -118,7 +118,8 @@ def test_the_service_and_its_client_answer_as_the_predictor_does(
 
 
 @pytest.mark.parametrize(
-    "request_", [{}, {"texts": "好"}, {"texts": "[]"}, {"texts": '["好", ""]'}, {"texts": "[1]"}]
+    "request_",
+    [{}, {"texts": "好"}, {"texts": "[]"}, {"texts": '["好", "\\u200b"]'}, {"texts": "[1]"}],
 )
 def test_a_bad_request_is_answered_with_an_error(service, request_):
     code, message = answer(service, None, request_)

@@ -127,7 +127,7 @@ def test_predict_agrees_with_evaluate(trained):
     assert np.mean(hits) == evaluate(model, runs.loaders(tokenizer)[1])["accuracy"]
 
 
-@pytest.mark.parametrize("text", ["", " \n", None])
+@pytest.mark.parametrize("text", ["", " \n", "\u200b", None])
 def test_predict_refuses_an_empty_text(trained, text):
     _, tokenizer = runs.model_and_tokenizer()
     with pytest.raises(InputError, match="text 2"):

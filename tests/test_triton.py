@@ -196,7 +196,7 @@ def test_ids_are_those_of_the_course_padded_to_few_lengths(repository, exported,
 
 def test_one_bad_text_fails_its_own_request_only(repository, backend):
     server = Server(repository, "reviews", backend, None)
-    bad = [np.array([[b"\xff\xfe"]], dtype=np.object_), as_bytes(["好", " \n"])]
+    bad = [np.array([[b"\xff\xfe"]], dtype=np.object_), as_bytes(["好", " \u200b\n"])]
     requests = [server.request({"TEXT": one}) for one in [*bad, as_bytes(["好"])]]
     broken, empty, good = server.models["reviews_tokenizer"].execute(requests)
     assert "utf-8" in broken.error().message() and "empty text" in empty.error().message()

@@ -12,6 +12,7 @@ from course_lib.deploy import Predictor
 from course_lib.deploy.export import PROGRAM, WEIGHTS
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
+from course_lib.runtime.visible import is_blank
 from course_lib.training.metrics import paired_bootstrap
 
 import numpy as np
@@ -137,7 +138,7 @@ def _check_classes(predictor: Predictor, labels: Sequence) -> None:
 
 
 def _feature(predictor: Predictor, example: str | Mapping, max_length: int) -> dict:
-    if isinstance(example, str) and example.strip():
+    if isinstance(example, str) and not is_blank(example):
         ids, types = convert_example(
             {"text": example}, predictor.tokenizer, max_seq_length=max_length, is_test=True
         )[:2]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from course_lib.data.readers import (
+    check_label,
     check_text,
     decode,
     json_type,
@@ -26,6 +27,7 @@ from course_lib.data.readers import (
 )
 from course_lib.data.spans import bio_types
 from course_lib.runtime import InputError
+from course_lib.runtime.visible import is_blank
 
 from paddlenlp.datasets import MapDataset
 
@@ -77,9 +79,12 @@ def read_bio(
     known = None if label_list is None else set(label_list)
     openings: dict[str, list[int]] = {}  # type -> lines on which an entity of it begins
     for sentence in sentences:
+        if is_blank("".join(token for _, token, _ in sentence)):
+            problem = "no token of this sentence can be seen"
+            raise InputError(path, problem, "a text", sentence[0][0])
         before = "O"
         for place, (line, token, label) in enumerate(sentence):
-            if not _TAG.fullmatch(label):
+            if not _TAG.fullmatch(check_label(label, path, line)):
                 raise InputError(path, f"label {shown(label)}", "O, B-TYPE or I-TYPE", line)
             if known is not None and label not in known:
                 problem = f"unknown label {shown(label)}"
@@ -126,7 +131,7 @@ def _conll(content: str, path: Path) -> Iterator[list[tuple[int, str, str]]]:
     """Yield sentences of (line, token, label)."""
     sentence: list[tuple[int, str, str]] = []
     for number, line in enumerate(split_lines(content), 1):
-        if not line.strip() and "\t" not in line:
+        if is_blank(line) and "\t" not in line:
             if sentence:
                 yield sentence
                 sentence = []
@@ -151,7 +156,7 @@ def _conll(content: str, path: Path) -> Iterator[list[tuple[int, str, str]]]:
 
 def _msra(content: str, path: Path) -> Iterator[list[tuple[int, str, str]]]:
     for number, line in enumerate(split_lines(content), 1):
-        if not line.strip() and "\t" not in line:
+        if is_blank(line) and "\t" not in line:
             continue
         fields = line.split("\t")
         if len(fields) == 1:

@@ -4,7 +4,8 @@ TSV knows no quoting: a quotation mark is a character like any other, and a text
 or a line break. CSV follows Python's csv module, so a quoted text may hold commas, doubled quotes
 and line breaks. JSONL is one JSON object a line. Files are UTF-8 (with or without a byte order
 mark) unless `encoding` says otherwise; lines end in LF, CRLF or CR. Lines without any visible
-character are skipped, except in plain text for prediction, where every line is one text.
+character are skipped, except in plain text for prediction, where every line is one text. A byte
+order mark at the beginning of any line is dropped: files that were joined have some inside.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from course_lib.runtime import InputError
+from course_lib.runtime.visible import hidden_character, is_blank
 
 from paddlenlp.datasets import MapDataset
 
@@ -28,7 +30,7 @@ MAX_LABEL = 100  # characters
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
-_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_MARKS = re.compile("(?:^|(?<=[\r\n]))\ufeff+")
 _NO_FILE_ENCODINGS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _NUMBER = re.compile(r"-?\d+")
@@ -165,7 +167,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
 
 
 def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig") -> str:
-    """Decode a file's bytes; a byte order mark of UTF-8 is dropped.
+    """Decode a file's bytes; a byte order mark that begins the file or a line is dropped.
 
     Raises:
         InputError: bytes that are not in `encoding` (with their line, and the encoding to ask for
@@ -198,7 +200,7 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
     if "\0" in text:
         line = line_of(text[: text.index("\0")])
         raise InputError(where, "holds a NUL character", "text without binary zeros", line)
-    return text
+    return _MARKS.sub("", text)
 
 
 def line_of(before: str) -> int:
@@ -227,7 +229,7 @@ def split_lines(content: str) -> list[str]:
 
 def _plain_texts(content: str, where: str | os.PathLike) -> list[str]:
     lines = split_lines(content)
-    while lines and not lines[-1].strip():
+    while lines and is_blank(lines[-1]):
         lines.pop()
     if not lines:
         raise InputError(where, "holds no text", "one text a line")
@@ -276,7 +278,7 @@ def _table_rows(
 
 def _tsv_table(content: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(split_lines(content), 1):
-        if line.strip() or "\t" in line:
+        if not is_blank(line) or "\t" in line:
             yield number, line.split("\t")
 
 
@@ -299,14 +301,14 @@ def _csv_table(content: str, path: Path) -> Iterator[tuple[int, list[str]]]:
                 f'quotes in pairs ("" inside a quoted field), at most {MAX_TEXT:,} characters'
             )
             raise InputError(path, problem, expected, line) from None
-        if any(field.strip() for field in fields) or len(fields) > 1:
+        if len(fields) > 1 or not all(map(is_blank, fields)):
             yield line, fields
 
 
 def _json_rows(content: str, path: Path, wanted: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
     expected = "{" + ", ".join(f'"{key}": ...' for key in wanted) + "}"
     for number, line in enumerate(split_lines(content), 1):
-        if not line.strip():
+        if is_blank(line):
             continue
         try:
             record = json.loads(line)
@@ -336,9 +338,10 @@ def _json_rows(content: str, path: Path, wanted: list[str]) -> Iterator[tuple[in
 
 
 def check_text(text: str, where: str | os.PathLike, line: int) -> str:
-    """Give the text back, or raise InputError where it is none."""
-    if not text.strip():
-        raise InputError(where, "empty text", "a text", line)
+    """Give the text back, or raise InputError where it is none: nothing in it can be seen."""
+    if is_blank(text):
+        hidden = f": nothing in {text[:6]!a} can be seen" if text.strip() else ""
+        raise InputError(where, f"empty text{hidden}", "a text", line)
     if len(text) > MAX_TEXT:
         problem = f"a text of {len(text):,} characters"
         raise InputError(where, problem, f"at most {MAX_TEXT:,}", line)
@@ -348,16 +351,20 @@ def check_text(text: str, where: str | os.PathLike, line: int) -> str:
 
 
 def check_label(label: str, where: str | os.PathLike, line: int | None = None) -> str:
-    """Give the label back without white space around it, or raise InputError."""
+    """Give the label back without white space around it, or raise InputError.
+
+    A character that cannot be seen (`hidden_character`) is refused and not taken out.
+    """
     label = label.strip()
     if not label:
         raise InputError(where, "empty label", "a label", line)
     if len(label) > MAX_LABEL:
         problem = f"a label of {len(label):,} characters"
         raise InputError(where, problem, f"at most {MAX_LABEL}", line)
-    if _CONTROL.search(label):
-        problem = f"a control character or half a surrogate pair in the label {shown(label)}"
-        raise InputError(where, problem, "plain text in one line", line)
+    hidden = hidden_character(label)
+    if hidden:
+        problem = f"{hidden} in the label {shown(label)}"
+        raise InputError(where, problem, "characters that can be seen, and plain spaces", line)
     return label
 
 

@@ -21,6 +21,7 @@ from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine, read_progr
 from course_lib.models.backbone import _load_tokenizer, _quiet
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
+from course_lib.runtime.visible import is_blank
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -171,7 +172,7 @@ class Predictor:
         if isinstance(texts, (str, bytes)):
             raise InputError("texts", f"is one {type(texts).__name__}", "a list of texts")
         for number, text in enumerate(texts):
-            if not isinstance(text, str) or not text.strip():
+            if not isinstance(text, str) or is_blank(text):
                 problem = "is empty" if isinstance(text, str) else f"is {type(text).__name__}"
                 raise InputError(f"texts[{number}]", problem, "a text")
         batch_size = whole("batch_size", batch_size, 1)

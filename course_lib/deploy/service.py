@@ -27,6 +27,7 @@ from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.predictor import Predictor
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
+from course_lib.runtime.visible import is_blank
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -157,7 +158,7 @@ def _problem(text: object, most: int) -> str | None:
         if kind == "Cs" or (kind == "Cc" and letter not in "\t\n\r"):
             what = "half of a surrogate pair" if kind == "Cs" else "a control character"
             return f"holds {what}, U+{ord(letter):04X}"
-    return None
+    return "holds nothing that can be seen" if is_blank(text) else None
 
 
 class _Server(uvicorn.Server):

@@ -15,6 +15,7 @@ from pathlib import Path
 from course_lib.data.readers import check_label, check_text, decode, read_bytes, shown, split_lines
 from course_lib.hierarchical.taxonomy import SEPARATOR, Taxonomy
 from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime.visible import is_blank
 
 LABELS, DATA = "label.txt", "data.txt"
 SPLITS = ("train.txt", "dev.txt", "test.txt")
@@ -301,7 +302,7 @@ def _scan(
 
         text, tab, field = line.partition("\t")
         names = [name.strip() for name in field.split(",")]
-        if not line.strip():
+        if is_blank(line):
             add("an empty line", "no empty line, not even at the end")
         elif not tab:
             add("no tab: no labels, or spaces in its place")

@@ -32,6 +32,7 @@ from course_lib.models.backbone import (
 )
 from course_lib.runtime import InputError, seed_everything, select_device
 from course_lib.runtime.errors import whole
+from course_lib.runtime.visible import is_blank
 from course_lib.training import CourseTrainer
 from course_lib.training.prediction import NO_NUMBERS, inference_mode
 
@@ -134,7 +135,7 @@ class Classifier:
         if isinstance(texts, str):
             raise InputError("texts", "is one string", "a list of texts")
         for number, text in enumerate(texts):
-            if not isinstance(text, str) or not text.strip():
+            if not isinstance(text, str) or is_blank(text):
                 raise InputError(f"texts[{number}]", "is empty or no text", "a text")
         batch_size = whole("batch_size", batch_size, 1)
         if isinstance(self.model, Predictor):

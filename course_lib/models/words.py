@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from course_lib.runtime import InputError
+from course_lib.runtime.visible import is_blank
 
 import jieba
 from paddlenlp.data import JiebaTokenizer, Vocab
@@ -40,7 +41,7 @@ def build_word_vocabulary(
         if not isinstance(text, str):
             problem = f"text {number} is of type {type(text).__name__}"
             raise InputError("texts", problem, "a string")
-        rows.append([word for word in jieba.lcut(text) if word.strip()])
+        rows.append([word for word in jieba.lcut(text) if not is_blank(word)])
     vocabulary = Vocab.build_vocab(
         rows, min_freq=min_count, max_size=max_size, pad_token=PAD, unk_token=UNK
     )
@@ -89,7 +90,7 @@ class WordTokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Cut a text into words, known or not."""
-        return [word for word in self._jieba.cut(text, use_hmm=False) if word.strip()]
+        return [word for word in self._jieba.cut(text, use_hmm=False) if not is_blank(word)]
 
     def __call__(
         self,

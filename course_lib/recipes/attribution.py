@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from course_lib.data import convert_example
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, whole
+from course_lib.runtime.visible import is_blank
 from course_lib.training.prediction import NO_NUMBERS, inference_mode
 
 import numpy as np
@@ -261,7 +262,7 @@ class _Question:
     def __init__(self, model, tokenizer, text, label, max_seq_length, batch_size, ids=None) -> None:
         self.batch_size = whole("batch_size", batch_size, 1)
         if ids is None:
-            if not isinstance(text, str) or not text.strip():
+            if not isinstance(text, str) or is_blank(text):
                 problem = "is empty" if isinstance(text, str) else f"is {type(text).__name__}"
                 raise InputError("text", problem, "a text to explain")
             row = convert_example({"text": text}, tokenizer, max_seq_length, is_test=True)

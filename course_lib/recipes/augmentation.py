@@ -10,6 +10,7 @@ from course_lib.models.backbone import _quiet
 from course_lib.recipes.labels import texts_of
 from course_lib.runtime import InputError, data_dir
 from course_lib.runtime.errors import finite, whole
+from course_lib.runtime.visible import is_blank
 from course_lib.training.prediction import inference_mode
 from course_lib.training.pretraining import WordEncoder
 
@@ -57,7 +58,7 @@ def augment(
                 text = change(original, random)
                 if not isinstance(text, str):
                     raise InputError("change", f"gave a {type(text).__name__}", "a text")
-                if text.strip() and text != original:
+                if not is_blank(text) and text != original:
                     made.append({**dataset[place], "text": text, "made_from": place})
                     break
     rows = [*(dict(row) for row in dataset), *made]

@@ -24,6 +24,7 @@ from course_lib.recipes.crf import Crf
 from course_lib.recipes.tagging import Tagger, predict_tags
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, whole
+from course_lib.runtime.visible import hidden_character, is_blank
 
 import numpy as np
 import onnx
@@ -252,7 +253,8 @@ def add_label(tagger: LacTagger, name: str, like: str, margin: float = 1.0) -> t
     Raises:
         InputError: the name is taken or no name, `like` is no class, or the margin is not above 0.
     """
-    if not isinstance(name, str) or not name.strip() or name.endswith(("-B", "-I")):
+    hidden = not isinstance(name, str) or is_blank(name) or hidden_character(name)
+    if hidden or name.endswith(("-B", "-I")):
         raise InputError("name", f"is {name!r}", "the name of a class, without -B and -I")
     new = [f"{name}-B", f"{name}-I"]
     if name in {_class(label) for label in tagger.label_list}:

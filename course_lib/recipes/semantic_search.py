@@ -20,6 +20,7 @@ from course_lib.deploy import Predictor
 from course_lib.recipes.steps import train_steps
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, numbers_in, whole
+from course_lib.runtime.visible import is_blank
 from course_lib.training.prediction import inference_mode
 
 import numpy as np
@@ -504,7 +505,7 @@ def _texts(name: str, texts: Sequence[str]) -> list[str]:
     if not texts:
         raise InputError(name, "are none", "one text at least")
     for number, text in enumerate(texts):
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str) or is_blank(text):
             problem = "is empty" if isinstance(text, str) else f"is {type(text).__name__}"
             raise InputError(f"{name}[{number}]", problem, "a text")
     return texts

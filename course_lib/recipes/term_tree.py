@@ -21,9 +21,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from course_lib.data.readers import decode, read_bytes, split_lines
 from course_lib.runtime import InputError
+from course_lib.runtime.visible import hidden_character, is_blank
 
 COLUMNS = "name, type, parent and aliases with a tab between"
 
@@ -73,15 +74,9 @@ class TermTree:
                 type that is missing, a name that comes again, a parent that there is not, or terms
                 that are each other's parents.
         """
-        try:
-            content = Path(path).read_bytes().decode("utf-8-sig")
-        except FileNotFoundError:
-            raise InputError(path, "does not exist", "a file of terms") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(path, f"cannot be read ({error})", "a text file, UTF-8") from None
         rows: dict[str, tuple[int, Term]] = {}
-        for number, line in enumerate(content.split("\n"), start=1):
-            if not line.strip() or line.startswith("#"):
+        for number, line in enumerate(split_lines(decode(read_bytes(path), path)), start=1):
+            if is_blank(line) or line.startswith("#"):
                 continue
             columns = [column.strip() for column in line.split("\t")]
             if not 2 <= len(columns) <= 4:
@@ -175,12 +170,10 @@ class TermTree:
 
 
 def _check(term: Term, where: str | os.PathLike, line: int | None) -> None:
-    for part, value in (("name", term.name), ("type", term.type)):
-        if not isinstance(value, str) or not value.strip():
-            raise InputError(where, f"its {part} is {value!r}", f"a {part}", line)
-    for alias in term.aliases:
-        if not isinstance(alias, str) or not alias.strip():
-            raise InputError(where, f"an alias is {alias!r}", "a text", line)
+    names = [("name", term.name), ("type", term.type), *(("alias", one) for one in term.aliases)]
+    for part, value in names:
+        if not isinstance(value, str) or not value.strip() or hidden_character(value):
+            raise InputError(where, f"its {part} is {value!r}", "characters that can be seen", line)
     if term.parent == term.name:
         raise InputError(where, f"{term.name!r} is its own parent", "another term", line)
 

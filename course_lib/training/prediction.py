@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from course_lib.data import batchify_fn, convert_example
 from course_lib.runtime import InputError
+from course_lib.runtime.visible import is_blank
 
 import numpy as np
 import paddle
@@ -117,7 +118,7 @@ def predict(
     names = label_map if label_map is not None else model.config.id2label
     texts = [item["text"] if isinstance(item, Mapping) else item for item in data]
     for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str) or is_blank(text):
             raise InputError("data", f"text {number} is empty or no text", "a non-empty string")
     rows = [
         convert_example(

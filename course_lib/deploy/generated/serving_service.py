@@ -29,19 +29,21 @@ class ClassifierOp(Op):
             texts = json.loads(request["texts"])
             if not isinstance(texts, list) or not texts:
                 raise ValueError("no list of texts")
-            if not all(isinstance(text, str) and text.strip() for text in texts):
+            rows = [
+                self.tokenizer(
+                    text,
+                    max_length=SETTINGS["max_length"],
+                    truncation=True,
+                    return_token_type_ids=True,
+                )
+                for text in texts
+                if isinstance(text, str)
+            ]
+            empty = self.tokenizer.num_special_tokens_to_add(pair=False)
+            if len(rows) < len(texts) or any(len(row["input_ids"]) <= empty for row in rows):
                 raise ValueError("a text that is empty or none")
         except (KeyError, TypeError, ValueError) as error:
             return {}, True, 400, f"texts: {error!r}"
-        rows = [
-            self.tokenizer(
-                text,
-                max_length=SETTINGS["max_length"],
-                truncation=True,
-                return_token_type_ids=True,
-            )
-            for text in texts
-        ]
         length = max(len(row["input_ids"]) for row in rows)
         padding = {
             "input_ids": self.tokenizer.pad_token_id,

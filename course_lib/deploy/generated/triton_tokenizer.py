@@ -46,8 +46,9 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse(output_tensors=tensors)
 
     def encode(self, text):
-        if not text.strip():
-            raise ValueError("an empty text")
-        return self.tokenizer(
+        row = self.tokenizer(
             text, max_length=self.max_length, truncation=True, return_token_type_ids=True
         )
+        if len(row["input_ids"]) <= self.tokenizer.num_special_tokens_to_add(pair=False):
+            raise ValueError("an empty text, or nothing in it can be seen")
+        return row
