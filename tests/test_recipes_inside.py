@@ -154,7 +154,11 @@ def test_curves_can_be_read_back(tmp_path):
 def test_the_graph_is_written_and_the_model_stays_as_it_is(tmp_path):
     model = runs.model_and_tokenizer(num_hidden_layers=1)[0]
     names = [layer.full_name() for layer in model.sublayers(True)]
+    recipes.log_scalars(tmp_path, {"train/loss": [0.9]})
+    (curves,) = tmp_path.iterdir()
+    curves.rename(tmp_path / "vdlrecords.0000000001.log")  # VisualDL counts seconds in these names
     graph = json.loads(recipes.log_graph(tmp_path, model).read_text())
+    assert read_scalars(tmp_path)["value"].tolist() == pytest.approx([0.9])
     assert any("MultiHeadAttention" in node["name"] for node in graph["nodes"])
     assert model.training and "forward" not in vars(model)
     assert [layer.full_name() for layer in model.sublayers(True)] == names

@@ -11,11 +11,14 @@ from course_lib.training import (
     fit,
     paired_bootstrap,
     predict,
+    read_scalars,
 )
+from course_lib.training.checkpoint import find_checkpoints
 from course_lib.training.loop import seed_step
 
 import numpy as np
 import paddle
+import pandas as pd
 import pytest
 import training_runs as runs
 
@@ -272,6 +275,22 @@ def test_visualdl_scalars(tmp_path):
     scalars = {tag: reader.get_data("scalar", tag) for tag in reader.get_tags()["scalar"]}
     assert [point.id for point in scalars["dev/accuracy"]] == history["epoch_step"]
     np.testing.assert_allclose([p.value for p in scalars["train/loss"]], history["loss"], rtol=1e-6)
+
+
+def test_visualdl_shows_a_resumed_run_whole(tmp_path):
+    _, whole = runs.train(
+        epochs=2, output_dir=tmp_path, checkpoint_every=5, keep_checkpoints=9, log_dir=tmp_path
+    )
+    table = read_scalars(tmp_path).drop(columns="time")
+    for path in find_checkpoints(tmp_path):  # steps 5, 8, 13 and, where nothing is left to do, 16
+        again = {"resume": path, "log_dir": tmp_path / path.name / "logs"}
+        assert runs.train(epochs=2, **again)[1] == whole
+        resumed = read_scalars(again["log_dir"]).drop(columns="time")
+        pd.testing.assert_frame_equal(
+            resumed.sort_values(["tag", "step"], ignore_index=True),
+            table.sort_values(["tag", "step"], ignore_index=True),
+        )
+        assert resumed.groupby("tag").step.apply(lambda steps: steps.is_monotonic_increasing).all()
 
 
 def test_confusion_matrix():

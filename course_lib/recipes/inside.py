@@ -6,6 +6,7 @@ import contextlib
 import copy
 import math
 import os
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -257,16 +258,18 @@ def log_graph(
     from visualdl import LogWriter
 
     directory, spec = Path(log_dir), paddle.static.InputSpec
+    directory.mkdir(parents=True, exist_ok=True)
     if input_spec is None:
         input_spec = [spec([None, None], "int64", n) for n in ("input_ids", "token_type_ids")]
-    before = set(directory.glob("vdlgraph*"))
     twin = copy.deepcopy(model)
     twin.eval()
     with (
         open(os.devnull, "w") as nowhere,
         contextlib.redirect_stdout(nowhere),
         warnings.catch_warnings(),  # of what VisualDL asks Paddle for
-        LogWriter(logdir=str(directory)) as writer,
+        # elsewhere: its empty file of curves would hide those that the directory has already
+        tempfile.TemporaryDirectory() as temporary,
+        LogWriter(logdir=temporary) as writer,
     ):
         warnings.simplefilter("ignore")
         try:
@@ -274,7 +277,8 @@ def log_graph(
         except Exception as error:  # whatever the translation meets
             reason = " ".join(str(error).split())[-200:]
             raise InputError("model", f"gives no graph ({reason})", "a model to export") from error
-    return max(set(directory.glob("vdlgraph*")) - before)
+        (graph,) = Path(temporary).glob("vdlgraph*")
+        return Path(shutil.move(graph, directory / graph.name))
 
 
 # ---- dynamic and static

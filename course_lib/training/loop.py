@@ -147,7 +147,7 @@ def fit(
             `checkpoint_every` steps. The newest `keep_checkpoints` are kept.
         resume: True goes on from the newest checkpoint in `output_dir` (from the start when there
             is none); a path goes on from that one. Without it, a new run replaces old checkpoints.
-        log_dir: where VisualDL scalars go.
+        log_dir: where VisualDL scalars go, after a resume those of the steps before it, too.
         progress: show a bar.
 
     Raises:
@@ -204,7 +204,7 @@ def fit(
     if resume:
         run.restore(None if resume is True else Path(resume))
     history = run.history
-    scalars = _Scalars(log_dir)
+    scalars = _Scalars(log_dir, history)
     bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)
     model.clear_gradients()  # an interrupted training may have left some
     with training_mode(model), bar:
@@ -464,12 +464,20 @@ def _describe_environment() -> dict[str, str]:
 class _Scalars:
     """Figures for VisualDL, or nothing when there is no directory for them."""
 
-    def __init__(self, log_dir: str | os.PathLike | None) -> None:
+    def __init__(self, log_dir: str | os.PathLike | None, history: History) -> None:
         self.writer = None
         if log_dir is not None:
             from visualdl import LogWriter  # slow to import, and needed by few
 
             self.writer = LogWriter(logdir=str(log_dir))
+        for steps, prefix, names in (  # of before a resume: VisualDL shows the newest file only
+            ("step", "train", ("loss", "learning_rate")),
+            ("epoch_step", "dev", ("loss", "accuracy")),
+        ):
+            for name in names:
+                values = history[name if prefix == "train" else f"{prefix}_{name}"]
+                for step, value in zip(history[steps], values, strict=False):  # no dev, no values
+                    self.write(step, {f"{prefix}/{name}": value})
 
     def write(self, step: int, values: dict[str, float]) -> None:
         if self.writer is not None:

@@ -25,16 +25,17 @@ _PATIENCE = 60  # seconds for a server or a browser to come up on a busy machine
 
 
 def read_scalars(log_dir: str | os.PathLike) -> pd.DataFrame:
-    """Read all scalars that were logged below a directory, of every file.
+    """Read the scalars that VisualDL's page shows: those in the newest file of each directory.
 
-    VisualDL's own page shows the newest file of each directory only.
+    (A run that is resumed, or begun anew, in the same directory writes another file. Both `fit` and
+    `CourseTrainer` write there first what was logged before a resume.)
 
     Returns:
-        A row a value, in the order of the files and of writing, with the columns "run" (the
+        A row a value, in the order of directories and of writing, with the columns "run" (the
         directory, relative to `log_dir`), "tag" (such as "train/loss"), "step", "value" and "time".
 
     Raises:
-        InputError: there is no log; a file is damaged or cut off.
+        InputError: there is no log; one of these files is damaged or cut off.
     """
     from visualdl import LogReader  # slow to import, and needed by few
 
@@ -43,7 +44,7 @@ def read_scalars(log_dir: str | os.PathLike) -> pd.DataFrame:
     if not files:
         raise InputError(directory, "holds no VisualDL log", f"a file {_LOG}NUMBER.log below it")
     rows = []
-    for path in files:
+    for path in {path.parent: path for path in files}.values():
         try:
             reader = LogReader(file_path=str(path))
             series = [reader.get_data("scalar", tag) for tag in reader.get_tags().get("scalar", [])]
