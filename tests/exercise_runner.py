@@ -3,12 +3,13 @@
     python exercise_runner.py NOTEBOOK WRONG.json RESULT.json
 
 The notebook runs once, in this process, with every answer left blank. At each check cell the blank
-answer, the solution, the wrong answers and (as nbgrader would run it) the blank answer are tried,
-each in a copy of the namespace, so that no answer can reach a later cell.
+answer (also as nbgrader would run it), one without a `return`, the solution and the wrong answers
+are tried, each in a copy of the namespace, so that no answer can reach a later cell.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -32,9 +33,9 @@ def attempt(shell: InteractiveShell, answer: str, check: str, graded: bool = Fal
         os.environ["NBGRADER_EXECUTION"] = "autograde"
     try:
         with contextlib.redirect_stdout(text):
-            exec(compile(shell.transform_cell(answer), "answer", "exec"), namespace)
-            result["in"] = "check"
-            exec(compile(shell.transform_cell(check), "check", "exec"), namespace)
+            for result["in"], source in (("answer", answer), ("check", check)):
+                code = shell.transform_cell(source)
+                exec(compile(code, shell.compile.cache(code), "exec"), namespace)
     except Exception as error:
         result.update(raised=type(error).__name__, message=str(error))
     finally:
@@ -54,9 +55,12 @@ def run(notebook: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
         name = name_of(cell, "check")
         if name:
             blank = replace_answer(answer)
+            parsed = ast.walk(ast.parse(shell.transform_cell(blank)))
             results[name] = {
+                "function": any(isinstance(node, ast.FunctionDef) for node in parsed),
                 "blank": attempt(shell, blank, cell.source),
                 "graded": attempt(shell, blank, cell.source, graded=True),
+                "unreturned": attempt(shell, replace_answer(answer, "made = 1"), cell.source),
                 "right": attempt(shell, answer, cell.source),
                 "wrong": [
                     attempt(shell, replace_answer(answer, code), cell.source)

@@ -17,6 +17,7 @@ from course_lib.checks import attempted, solved
 from course_lib.runtime import InputError
 
 import nbformat
+import numpy as np
 import psutil
 import pytest
 
@@ -224,6 +225,8 @@ def test_every_exercise_tells_blank_wrong_and_right_apart(path):
         assert result["blank"]["raised"] is None, (name, result["blank"])
         assert f"{name}: not solved yet" in result["blank"]["text"]
         assert result["graded"]["raised"] == "AssertionError", "a blank answer would earn points"
+        if result["function"]:
+            assert "None. Is a `return` missing?" in result["unreturned"]["message"], name
         assert result["right"]["raised"] is None, (name, result["right"])
         assert f"{name}: correct" in result["right"]["text"]
         assert len(wrong[name]) >= 2, f"{name}: two typical wrong answers"
@@ -473,14 +476,21 @@ def test_execute_saves_outputs_that_a_second_run_repeats(course):
     assert changed.metadata.course.code != notebooks.code_digest(changed)
 
 
-def test_execute_leaves_the_file_alone_when_a_cell_fails(course, capsys):
+@pytest.mark.parametrize(
+    ("old", "new", "cell", "hint"),
+    [
+        ("max(numbers)", "min(numbers)", 5, "That is the smallest."),
+        ("    return twice\n", "", 7, "your answer is None. Is a `return` missing?"),
+    ],
+)
+def test_execute_leaves_the_file_alone_when_a_cell_fails(course, capsys, old, new, cell, hint):
     path = course / "solutions" / "90_demo.ipynb"
-    (course / "demo.py").write_text(SCRIPT.replace("max(numbers)", "min(numbers)"), "utf-8")
+    (course / "demo.py").write_text(SCRIPT.replace(old, new), "utf-8")
     notebooks.import_script(course / "demo.py", path)
     before = path.read_bytes()
     assert notebooks.main(["execute", "90"]) == 1
     message = capsys.readouterr().err
-    assert "90_demo.ipynb, cell 5" in message and "That is the smallest." in message
+    assert f"90_demo.ipynb, cell {cell}" in message and hint in message
     assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
     assert kernels_running() == []
 
@@ -608,12 +618,11 @@ def test_runner_notices_a_later_cell_that_needs_an_answer(course):
 
 def test_attempted(capsys, monkeypatch):
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
-    assert attempted("90-x", 0, "", [])  # falsy is not blank
-    assert not attempted("90-x", 1, ...) and not attempted("90-x", None)
+    assert attempted("90-x", 0, "", [], np.arange(2))  # falsy is not blank
+    assert not attempted("90-x", 1, ...)
     solved("90-x")
     lines = capsys.readouterr().out.splitlines()
     assert [re.sub(r"\033\[\d+m", "", line) for line in lines] == [
-        "90-x: not solved yet",
         "90-x: not solved yet",
         "90-x: correct",
     ]
