@@ -264,6 +264,55 @@ def test_import_and_export_lose_nothing(course):
     assert again.read_text(encoding="utf-8") == source.read_text(encoding="utf-8")
 
 
+CELL = {"cell_type": "code", "source": "", "metadata": {}}
+MARKDOWN = {**CELL, "cell_type": "markdown"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "problem"),
+    [
+        (
+            {**CELL, "source": "1\n# %% part\n2"},
+            "line 2: a script would lose the line '# %% part'",
+        ),
+        ({**CELL, "source": 'x = """\n# %%\n"""'}, None),
+        ({**MARKDOWN, "source": "about\n%%\nmagics"}, "line 2: a script would lose the line '%%'"),
+        ({**CELL, "source": "#%%\n1"}, "line 1: a script would turn the line '#%%' into ''"),
+        ({**CELL, "source": "1\n"}, "line 2: a script would lose the line ''"),
+        ({**CELL, "source": "x = 'a\u2028b'"}, r"line 1: .*'a\\u2028b"),
+        ({**CELL, "source": "1\r\n2"}, r"line 1: .*1\\r"),
+        ({**MARKDOWN, "attachments": {"a.png": {"image/png": "AAAA"}}}, "change its attachments"),
+        ({**CELL, "metadata": {"my key": 1}}, "change its metadata"),
+        ({**CELL, "metadata": {"nbgrader": {"grade_id": "Q1-answer"}}}, "answer='Q1'"),
+        ({**CELL, "source": "%matplotlib inline\n# %time f()\n!ls\nf?"}, None),
+        ({**CELL, "source": "%%bash\nls"}, None),
+        ({**CELL, "source": "# +\n# only comments\n# -"}, None),
+        ({**MARKDOWN, "source": '%time\n"""\n# + a', "metadata": {"tags": ["a"]}}, None),
+        ({**CELL, "metadata": {"tags": ["a"], "collapsed": True, "title": "t"}}, None),
+        ({**CELL, "cell_type": "raw", "source": "---\ntitle: a\n---"}, None),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 2])
+def test_export_refuses_what_import_would_change(course, cell, problem, place):
+    source, again = course / "solutions" / "90_demo.ipynb", course / "again.ipynb"
+    notebook = notebooks.read(source)
+    code = cell["cell_type"] == "code"
+    cell = {**cell, "id": "new", **({"outputs": [], "execution_count": None} if code else {})}
+    notebook.cells.insert(place, nbformat.from_dict(cell))
+    notebooks.write(notebook, source)
+    if problem is not None:
+        with pytest.raises(InputError, match=rf"90_demo\.ipynb, cell {place + 1}.*{problem}"):
+            notebooks.export_script(source, course / "back.py")
+        assert not (course / "back.py").exists()
+        return
+    notebooks.export_script(source, course / "back.py")
+    kept = [
+        [(c.cell_type, c.source, c.metadata) for c in each.cells]
+        for each in (notebook, notebooks.import_script(course / "back.py", again))
+    ]
+    assert kept[0] == kept[1]
+
+
 def test_ids_survive_an_edit(course):
     path = course / "solutions" / "90_demo.ipynb"
     before = [cell.id for cell in notebooks.read(path).cells]
@@ -338,13 +387,32 @@ def test_generate_keeps_what_a_learner_has_written(course, capsys, chapter_chang
     assert target.read_bytes() != worked and notebooks.generate(check=True) == []
 
 
-def test_outputs_counts_and_an_empty_cell_are_no_work(course):
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("metadata", {"tags": ["mine"]}),
+        ("metadata", {"nbgrader": {"points": 3}}),
+        ("attachments", {"a.png": {"image/png": "AAAA"}}),
+    ],
+)
+def test_tags_metadata_and_attachments_are_work(course, part, value):
+    (target,) = notebooks.generate()
+    worked = notebooks.read(target)
+    worked.cells[2][part] = value
+    notebooks.write(worked, target)
+    with pytest.raises(InputError, match="worked in it"):
+        notebooks.generate()
+    assert notebooks.read(target) == worked
+
+
+def test_outputs_counts_views_and_an_empty_cell_are_no_work(course):
     (target,) = notebooks.generate()
     fresh = target.read_bytes()
     ran = notebooks.read(target)
     cell = code_cells(ran)[-1]
     cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text="3\n")]
     cell.execution_count = 6
+    cell.metadata = {"execution": {"iopub.status.idle": "2026"}, "collapsed": True}
     ran.cells.append(nbformat.v4.new_code_cell("", id="empty"))
     ran.metadata.language_info["version"] = "3.11.9"  # as JupyterLab saves it
     notebooks.write(ran, target)
@@ -368,19 +436,17 @@ def test_an_edition_without_fingerprint_is_replaced_only_by_its_like(course):
         notebooks.generate()
 
 
-def test_generate_deletes_only_what_it_has_made(course):
+def test_generate_leaves_all_other_notebooks_alone(course):
     (target,) = notebooks.generate()
-    folder, made = target.parent, target.read_bytes()
-    for name in ("my_own.ipynb", "91_gone.ipynb", "92_worked_in.ipynb", "90_demo-Copy1.ipynb"):
-        (folder / name).write_bytes(made)
-    edit(folder / "92_worked_in.ipynb", "your answer here", "max(numbers)")
-    edit(folder / "90_demo-Copy1.ipynb", "your answer here", "max(numbers)")
-    (folder / "93_broken.ipynb").write_bytes(b"\xff\0")
-    nbformat.write(nbformat.v4.new_notebook(), folder / "94_mine.ipynb")
-    kept = {path.name for path in folder.iterdir()} - {"91_gone.ipynb"}
-    assert notebooks.generate(check=True) == [folder / "91_gone.ipynb"]
-    assert notebooks.generate() == [folder / "91_gone.ipynb"]
-    assert {path.name for path in folder.iterdir()} == kept
+    copy = target.with_name("90_demo-Copy1.ipynb")  # as JupyterLab names it
+    ran = notebooks.read(target)
+    code_cells(ran)[0]["execution_count"] = 1
+    notebooks.write(ran, copy)
+    shutil.copy(target, target.with_name("91_gone.ipynb"))
+    before = {path: path.read_bytes() for path in target.parent.iterdir()}
+    assert notebooks.generate(check=True) == notebooks.generate() == []
+    assert notebooks.main(["generate", "--force"]) == 0
+    assert {path: path.read_bytes() for path in target.parent.iterdir()} == before
 
 
 @pytest.mark.parametrize("options", [[], ["--check"], ["--force"]])

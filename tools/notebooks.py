@@ -36,9 +36,9 @@ returns None. `attempted` and `solved` come from course_lib.checks. Two typical 
 each exercise stand in tests/exercises/NN_name.py.
 
 A learner's edition carries a digest of its own cells. As long as they match it, `generate` may
-replace the file, or delete it when its chapter is gone; where someone has worked in it, `generate`
-refuses (unless told --force) to replace it and never deletes it. Outputs are not work. Notebooks of
-other names, or without a digest, are the learner's own.
+replace the file; where someone has worked in it, `generate` refuses (unless told --force). Outputs
+are not work; text, tags, other metadata and attachments are. Notebooks of other names are the
+learner's own: nothing is ever deleted.
 
 A code cell that begins with `# NBVAL_CHECK_OUTPUT` has its output compared by nbval; the mark is
 taken out of the learner's edition, which has no outputs.
@@ -60,6 +60,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 
 import jupytext
@@ -83,6 +84,7 @@ METADATA = {
     },
     "language_info": {"name": "python"},
 }
+VIEW = ("collapsed", "execution", "ExecuteTime", "jupyter", "scrolled", "trusted")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SOLUTION_BLOCK = re.compile(
     rf"^(?P<indent>[ \t]*){BEGIN}[ \t]*\n(?P<body>.*?)^[ \t]*{END}[ \t]*$", re.DOTALL | re.MULTILINE
@@ -212,7 +214,7 @@ def name_of(cell: NotebookNode, role: str) -> str | None:
     return grade_id.removesuffix(f"-{role}") if grade_id.endswith(f"-{role}") else None
 
 
-def _to_nbgrader(cell: NotebookNode, where: Path) -> None:
+def _to_nbgrader(cell: NotebookNode, where: str) -> None:
     if "answer" in cell.metadata and "check" in cell.metadata:
         raise InputError(where, "a cell with answer= and check=", "one cell for each")
     for role in ("answer", "check"):
@@ -254,14 +256,7 @@ def import_script(script: str | os.PathLike, target: str | os.PathLike) -> Noteb
     script, target = Path(script), Path(target)
     _require_suffix(script, ".py")
     _require_suffix(target, ".ipynb")
-    text = _text(script, "a script in jupytext's percent format")
-    try:
-        notebook = jupytext.reads(text, fmt="py:percent")
-    except Exception as error:  # jupytext has no error of its own for metadata it cannot use
-        problem = f"jupytext cannot read it ({type(error).__name__}: {_short(error)})"
-        raise InputError(script, problem, "a script in jupytext's percent format") from None
-    for cell in notebook.cells:
-        _to_nbgrader(cell, script)
+    notebook = _from_script(_text(script, "a script in jupytext's percent format"), script)
     previous = read(target) if target.exists() else None
     identify(notebook, previous)
     notebook["metadata"] = nbformat.from_dict(METADATA)
@@ -280,15 +275,57 @@ def import_script(script: str | os.PathLike, target: str | os.PathLike) -> Noteb
     return notebook
 
 
+def _from_script(text: str, where: Path) -> NotebookNode:
+    try:
+        notebook = jupytext.reads(text, fmt="py:percent")
+    except Exception as error:  # jupytext has no error of its own for metadata it cannot use
+        problem = f"jupytext cannot read it ({type(error).__name__}: {_short(error)})"
+        raise InputError(where, problem, "a script in jupytext's percent format") from None
+    for number, cell in enumerate(notebook.cells, 1):
+        cell.metadata.pop("lines_to_next_cell", None)  # how the script was spaced
+        _to_nbgrader(cell, f"{where}, cell {number}")
+    return notebook
+
+
 def export_script(source: str | os.PathLike, script: str | os.PathLike) -> None:
-    """Write the notebook `source` as a percent script that `import` turns into the same cells."""
+    """Write the notebook `source` as a percent script that `import` turns into the same cells.
+
+    Raises:
+        InputError: a script cannot hold a cell as it is, such as one with a line `# %%`, with
+            attachments, or with an empty line at its end. Nothing was written.
+    """
+    source = Path(source)
     _require_suffix(Path(script), ".py")
     notebook = read(source)
-    for cell in notebook.cells:
+    exported = copy.deepcopy(notebook)
+    for cell in exported.cells:
         _from_nbgrader(cell)
-    notebook["metadata"] = nbformat.from_dict({"jupytext": {"notebook_metadata_filter": "-all"}})
+    filters = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "all"}
+    exported["metadata"] = nbformat.from_dict({"jupytext": filters})
+    text = jupytext.writes(exported, fmt="py:percent")
+    _require_same_cells(notebook, _from_script(text, source), source)
     with atomic_file(script) as handle:
-        handle.write(jupytext.writes(notebook, fmt="py:percent"))
+        handle.write(text)
+
+
+def _require_same_cells(notebook: NotebookNode, back: NotebookNode, where: Path) -> None:
+    empty = nbformat.v4.new_raw_cell()  # in place of those that the other has more
+    for number, (cell, other) in enumerate(
+        zip_longest(notebook.cells, back.cells, fillvalue=empty), 1
+    ):
+        place = f"{where}, cell {number}"
+        pairs = zip_longest(cell.source.split("\n"), other.source.split("\n"))
+        for line, (wanted, got) in enumerate(pairs, 1):
+            if wanted != got:
+                change = f"lose the line {wanted!r}"
+                if got is not None:
+                    change = f"turn the line {wanted!r} into {got!r}"
+                problem = f"a script would {change}"
+                raise InputError(place, problem, "a line that a percent script can hold", line)
+        for part in ("cell_type", "metadata", "attachments"):
+            if cell.get(part, {}) != other.get(part, {}):
+                problem = f"a script would change its {part.replace('_', ' ')}"
+                raise InputError(place, problem, "a cell that a percent script can hold")
 
 
 # The learner's edition
@@ -386,15 +423,24 @@ def learner_edition(notebook: NotebookNode, where: str | os.PathLike = "notebook
 
 
 def work_digest(notebook: NotebookNode) -> str:
-    """Return a fingerprint of what a learner writes: all sources, but for empty cells.
+    """Return a fingerprint of what a learner works on: all cells, but for empty ones.
 
-    JupyterLab adds an empty cell when the last one is run.
+    JupyterLab adds an empty cell when the last one is run, and VIEW when a cell runs or is folded.
     """
-    cells = [(cell.cell_type, cell.source) for cell in notebook.cells if cell.source.strip()]
-    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
+    cells = [
+        (
+            cell.cell_type,
+            cell.source,
+            {key: value for key, value in cell.metadata.items() if key not in VIEW},
+            cell.get("attachments", {}),
+        )
+        for cell in notebook.cells
+        if cell.source.strip()
+    ]
+    return hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def is_untouched(path: Path, edition: NotebookNode | None = None) -> bool:
+def is_untouched(path: Path, edition: NotebookNode) -> bool:
     """Tell whether `path` holds what was generated, or what `edition` holds, and nothing else."""
     try:
         present = read(path)
@@ -402,8 +448,7 @@ def is_untouched(path: Path, edition: NotebookNode | None = None) -> bool:
         return False
     course = present.metadata.get("course")
     generated = course.get("generated") if isinstance(course, dict) else None
-    allowed = [generated] if edition is None else [generated, work_digest(edition)]
-    return work_digest(present) in allowed
+    return work_digest(present) in (generated, work_digest(edition))
 
 
 def _cell_metadata(cell: NotebookNode) -> NotebookNode:
@@ -415,8 +460,7 @@ def _cell_metadata(cell: NotebookNode) -> NotebookNode:
 def generate(check: bool = False, force: bool = False) -> list[Path]:
     """Write notebooks/ and the README's picture from solutions/; return the files that differed.
 
-    With `check` they are only compared. An edition whose chapter is gone is deleted if it is as it
-    was generated; any other notebook is left alone.
+    With `check` they are only compared. Notebooks of other names are left alone.
 
     Raises:
         InputError: there are no chapters, one of them is not fit to be handed out, or someone has
@@ -430,25 +474,20 @@ def generate(check: bool = False, force: bool = False) -> list[Path]:
         edition = learner_edition(read(path), path.relative_to(ROOT))
         split = nbformat.v4.rwbase.split_lines(copy.deepcopy(edition))
         wanted[LEARNERS / path.name] = (edition, text_of(split).encode())
-    numbered = sorted(LEARNERS.glob("[0-9][0-9]_*.ipynb"))
-    stale = [path for path in numbered if path not in wanted and is_untouched(path)]
-    differing = [
+    changed = [
         path
         for path, (_, text) in wanted.items()
         if not path.is_file() or path.read_bytes() != text
     ]
-    changed = stale + differing
     if not check:
-        for path in differing:
+        for path in changed:
             if not force and path.exists() and not is_untouched(path, wanted[path][0]):
                 raise InputError(
                     path.relative_to(ROOT),
                     "someone has worked in it, and it would be replaced",
                     "it moved or renamed first (or --force, which loses that work)",
                 )
-        for path in stale:
-            path.unlink()
-        for path in differing:
+        for path in changed:
             write(wanted[path][0], path)
     target, picture = ROOT / "docs" / "quick_start.png", readme_picture()
     if picture is not None and (not target.exists() or target.read_bytes() != picture):
