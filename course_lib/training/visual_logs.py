@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ import pandas as pd
 
 _LOG = "vdlrecords."  # VisualDL reads no file of another name
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-_PATIENCE = 60  # seconds for a server or a browser to come up on a busy machine
+_PATIENCE = 300  # seconds that a server or a browser may take on a busy machine
 
 
 def read_scalars(log_dir: str | os.PathLike) -> pd.DataFrame:
@@ -79,17 +80,24 @@ def visualdl_page(log_dir: str | os.PathLike, port: int | None = None) -> Iterat
     port = _free_port(port or 0)
     command = [sys.executable, "-m", "visualdl.server.app", "--logdir", "."]
     command += ["--host", "127.0.0.1", "--port", str(port), "--disable-telemetry", "--language=en"]
-    with tempfile.TemporaryFile() as said:
-        # a group of its own, so that nothing of it is left behind
-        options = {"cwd": directory, "stdout": said, "stderr": said, "start_new_session": True}
-        server = subprocess.Popen(command, **options)
-        try:
-            _wait_for(server, f"http://127.0.0.1:{port}/alive", said)
-            yield f"http://127.0.0.1:{port}/app"
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+    with (
+        tempfile.TemporaryFile() as said,
+        _running(command, cwd=directory, stdout=said, stderr=said) as server,
+    ):
+        _wait_for(server, f"http://127.0.0.1:{port}/alive", said)
+        yield f"http://127.0.0.1:{port}/app"
+
+
+@contextlib.contextmanager
+def _running(command: list[str], **options) -> Iterator[subprocess.Popen]:
+    """Run a program inside the block, in a group of its own: nothing of it is left afterwards."""
+    process = subprocess.Popen(command, start_new_session=True, **options)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _free_port(wanted: int) -> int:
@@ -130,26 +138,51 @@ def screenshot(
         size: width and height of the window in pixels.
 
     Returns:
-        The path, or None when there is no such browser.
+        The path, or None when there is no such browser, or when it gives no picture (a warning
+        says so).
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        picture = Path(directory, "page.png")
+        options = [f"--window-size={size[0]},{size[1]}", "--hide-scrollbars"]
+        if browse(url, *options, f"--screenshot={picture}") is None:
+            return None
+        if not picture.is_file():
+            warnings.warn(f"the browser gives no picture of {url}", stacklevel=2)
+            return None
+        with atomic_file(path, "wb") as file:
+            file.write(picture.read_bytes())
+    return Path(path)
 
-    Raises:
-        InputError: the browser gives no picture within a minute.
+
+def browse(url: str, *options: str) -> str | None:
+    """Open a page in a browser without a window; see `screenshot`.
+
+    Args:
+        options: what to do with the page: `--dump-dom` or `--screenshot=FILE`.
+
+    Returns:
+        What the browser prints, or None when there is no browser, or when it fails or does not end
+        within five minutes (a warning says so).
     """
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
         return None
-    with tempfile.TemporaryDirectory() as home:
-        picture = Path(home, "page.png")
-        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-        command += [f"--user-data-dir={home}/profile", f"--window-size={size[0]},{size[1]}"]
-        command += ["--no-first-run", "--disable-background-networking", "--disable-sync"]
-        command += ["--disable-component-update"]
-        command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
-        command += ["--virtual-time-budget=10000", f"--screenshot={picture}", url]
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(command, capture_output=True, timeout=_PATIENCE)
-        if not picture.is_file():
-            raise InputError(url, "gives no picture", "a page that a browser can show")
-        with atomic_file(path, "wb") as file:
-            file.write(picture.read_bytes())
-    return Path(path)
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+        tempfile.TemporaryFile() as said,
+    ):
+        command += [f"--user-data-dir={profile}", "--virtual-time-budget=10000", *options, url]
+        with _running(command, stdout=said, stderr=subprocess.DEVNULL) as process:
+            try:
+                status = process.wait(_PATIENCE)
+                problem = f"ended with status {status}"
+            except subprocess.TimeoutExpired:
+                status, problem = None, f"did not end within {_PATIENCE} s"
+        if status != 0:
+            warnings.warn(f"the browser {problem} and does not show {url}", stacklevel=2)
+            return None
+        said.seek(0)
+        return said.read().decode("utf-8")
