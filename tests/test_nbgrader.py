@@ -13,6 +13,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import course_lib  # noqa: F401, before anything that may import paddle
@@ -56,9 +57,9 @@ def hand_in(course: Path, student: str, path: Path, answers: dict[str, str | Non
     full = {cell.id: cell.source for cell in notebooks.read(path).cells}
     for cell in handed.cells:
         answer = answers.get(notebooks.name_of(cell, "answer"))
-        if answer == SOLUTION:
-            cell["source"] = full[cell.id]
-        elif answer is not None:
+        if answer is not None:
+            solution = textwrap.dedent(notebooks.SOLUTION_BLOCK.search(full[cell.id])["body"])
+            answer = answer.replace(SOLUTION, solution)
             cell["source"] = notebooks.replace_answer(full[cell.id], answer)
     notebooks.write(handed, course / "submitted" / student / "chapter" / path.name)
 
@@ -82,9 +83,12 @@ def test_chapter_is_handed_out_and_graded(path, tmp_path):
         if notebooks.name_of(cell, "check")
     }
     wrong = runpy.run_path(str(ROOT / "tests" / "exercises" / f"{path.stem}.py"))["WRONG"]
-    first, second, *_blank = points
-    hand_in(tmp_path, "all", path, dict.fromkeys(points, SOLUTION))
-    mixed = {first: SOLUTION, second: wrong[second][0][0]}
+    first, second, third, *_blank = points
+    full = dict.fromkeys(points, SOLUTION)
+    warning = f"import warnings\nwarnings.warn('!')\n{SOLUTION}"
+    hand_in(tmp_path, "all", path, {**full, first: warning})
+    fooling = "global attempted\nattempted = lambda *answers: False"
+    mixed = {first: SOLUTION, second: wrong[second][0][0], third: fooling}
     hand_in(tmp_path, "mixed", path, mixed)
     nbgrader(tmp_path, "autograde", "chapter", "--create")
     nbgrader(tmp_path, "export")
