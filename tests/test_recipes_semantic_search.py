@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 
 import course_lib  # noqa: F401
 from course_lib.deploy import Predictor, export_model
@@ -27,6 +28,7 @@ from course_lib.recipes import (
     train_cross_encoder,
 )
 from course_lib.runtime import InputError, seed_everything
+from course_lib.training.checkpoint import describe_files
 
 import numpy as np
 import paddle
@@ -461,6 +463,63 @@ def test_what_is_added_later_is_found_and_missing_places_are_marked():
     assert (places[:, :23] >= 0).all()
 
 
+@pytest.fixture(scope="module")
+def repeated():
+    """Vectors of 8,000 sentences, 20 different ones, in any order; and the 20."""
+    different = unit(20)
+    return different[np.random.RandomState(2).permutation(8000) % 20], different
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+def test_repeated_sentences_are_all_found(kind, repeated, tmp_path):
+    vectors, different = repeated
+    index = SentenceIndex(16, kind, effort=16)
+    for part in (slice(4000), slice(4000, None)):  # later ones are equal to earlier ones
+        index.add(vectors[part], [f"句{row}" for row in range(8000)[part]])
+    assert len(index) == 8000
+    order = np.argsort(-(different @ vectors.T).round(6), axis=1, kind="stable")
+    for one in (index, SentenceIndex.load(index.save(tmp_path / "index"))):
+        for count in (1, 10, 500):
+            cosines, places = one.search(different, count)
+            np.testing.assert_array_equal(places, order[:, :count])
+            products = (vectors[places] * different[:, None]).sum(axis=2)
+            np.testing.assert_allclose(cosines, products, atol=1e-5)
+    one.add(-0.0 * unit(1) + different[3:4], ["新"])
+    found = one.search(different[3:4], 500)[1][0]
+    assert found[400] == 8000 and (vectors[found[:400]] == different[3]).all()
+    fewer = SentenceIndex(16, kind, groups=1)
+    fewer.add(different[[0, 0, 1]], ["一", "一", "二"])
+    cosines, places = fewer.search(different[:1], 5)
+    assert places.tolist() == [[0, 1, 2, -1, -1]] and np.isneginf(cosines[0, 3:]).all()
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+def test_an_index_of_an_older_version_is_read_or_refused(kind, repeated, tmp_path):
+    for vectors in (unit(20), np.concatenate([unit(20), unit(20)])):
+        old = filled(kind, 20)
+        old._index.reset()
+        old._index.add(vectors)
+        old.sentences, old._copies = [f"句{n}" for n in range(len(vectors))], [[]] * len(vectors)
+        directory = old.save(tmp_path / "index")
+        for name, change in (
+            ("sentences.json", lambda content: content["sentences"]),
+            ("index.json", lambda own: own | {"files": describe_files(tmp_path / "files")}),
+        ):
+            content = change(json.loads((directory / name).read_text()))
+            (directory / name).write_text(json.dumps(content))
+            if name == "sentences.json":
+                shutil.copytree(directory, tmp_path / "files", dirs_exist_ok=True)
+                (tmp_path / "files" / "index.json").unlink()
+        if kind == "hnsw" and len(vectors) > 20:
+            with pytest.raises(InputError, match="holds 40 vectors, 20 of them different"):
+                SentenceIndex.load(directory)
+            continue
+        again = SentenceIndex.load(directory)
+        assert set(again.search(unit(20), len(vectors) // 20)[1][7] % 20) == {7}
+        again.add(unit(1), ["新"])
+        assert len(again) == len(vectors) + 1
+
+
 @pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
 def test_a_saved_index_comes_back(kind, tmp_path):
     index = filled(kind, effort=5)
@@ -543,8 +602,9 @@ def test_indexes_that_cannot_be():
     with pytest.raises(InputError, match="is empty"):
         SentenceIndex(16).search(unit(1))
     index = SentenceIndex(16, "ivf")
-    with pytest.raises(InputError, match="16, a group each"):
-        index.add(unit(15), ["句"] * 15)
+    for vectors in (unit(15), np.repeat(unit(15), 2, axis=0)):
+        with pytest.raises(InputError, match=r"15 different vectors .* 16, a group each"):
+            index.add(vectors, ["句"] * len(vectors))
 
 
 # --- the baseline, fusion, figures ----------------------------------------------------------------
@@ -555,7 +615,13 @@ def test_characters_find_what_shares_them():
     cosines, places = index.search(["房间干净吗", "早餐怎么样", "屏幕"], 2)
     assert places[:, 0].tolist() == [0, 1, 2] and places.shape == (3, 2)
     assert (cosines[:, 0] > cosines[:, 1]).all()
-    assert index.search(["猫"], 9)[1].tolist() == [[0, 1, 2]]
+    cosines, places = index.search(["猫", "间zzqx"], 5)  # what shares nothing is not found
+    assert places.tolist() == [[-1] * 5, [0, *[-1] * 4]]
+    assert np.isneginf(cosines[places < 0]).all() and 0 < cosines[1, 0] < 1
+    assert fuse(places[:1], np.array([[3]]), count=4).tolist() == [[3, -1, -1, -1]]
+    methods = {"characters": lambda texts: index.search(texts)[1]}
+    table = compare_search(methods, ["猫", "间"], [0, 0], (1, 10))
+    assert table.loc["characters", ["recall@1", "recall@10"]].tolist() == [0.5, 0.5]
     for texts in ([], "房间", [""]):
         with pytest.raises(InputError):
             CharacterIndex(texts)

@@ -6,11 +6,13 @@ FAQ: what is the difference between semantic indexing and semantic matching? The
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from course_lib.recipes.semantic_search import _places, _texts, _vectors
@@ -33,13 +35,17 @@ MOST = 2**31 - 1  # what faiss takes
 class SentenceIndex:
     """Sentences, found by the cosine of their vectors (faiss).
 
+    Equal vectors are stored once: a graph of many equal ones is cut into parts that a search cannot
+    leave, so that it misses most of the others, whatever its effort.
+
     Args:
         size: numbers of a vector.
         kind: "flat" compares with every sentence and misses none. "hnsw" walks along a graph of
             neighbours (Malkov and Yashunin, 2018), "ivf" looks only into the groups nearest to the
             query; both miss some and are faster where sentences are many.
         links: of a sentence in the graph of "hnsw".
-        groups: of "ivf", formed from the first sentences that are added; so many must these be.
+        groups: of "ivf", formed from the first sentences that are added; so many different
+            vectors must these have.
         effort: how far a search looks, candidates for "hnsw", groups for "ivf"; more finds more and
             takes longer. May be set later.
 
@@ -64,6 +70,8 @@ class SentenceIndex:
             self._index = faiss.IndexIVFFlat(faiss.IndexFlatIP(size), size, groups, product)
             self._index.cp.min_points_per_centroid = 1  # no warning: the groups are small here
         self.sentences: list[str] = []
+        self._numbers: dict[bytes, int] = {}  # of vectors in faiss, by their digests
+        self._copies: list[list[int]] = []  # places of each vector's sentences
         self.effort = whole("effort", effort, 1, MOST)
 
     def __len__(self) -> int:
@@ -74,17 +82,28 @@ class SentenceIndex:
 
         Raises:
             InputError: vectors of another number or size, not finite or not of length 1; no
-                sentence, an empty one; for a new "ivf", fewer than its groups.
+                sentence, an empty one; for a new "ivf", fewer different vectors than its groups.
         """
         sentences = _texts("sentences", sentences)
         vectors = _vectors(vectors, self.size, len(sentences))
+        digests = _digests(vectors)
+        rows = {digest: row for row, digest in reversed([*enumerate(digests)])}  # the first of each
+        new = vectors[sorted(row for digest, row in rows.items() if digest not in self._numbers)]
         if not self._index.is_trained:
-            if len(vectors) < self._index.nlist:
-                problem = f"are {len(vectors)} at first"
+            if len(new) < self._index.nlist:
+                problem = f"have {len(new)} different vectors at first"
                 raise InputError("sentences", problem, f"{self._index.nlist}, a group each")
-            self._index.train(vectors)
-        self._index.add(vectors)
+            self._index.train(new)
+        self._index.add(new)
+        self._place(digests)
         self.sentences += sentences
+
+    def _place(self, digests: Iterable[bytes]) -> None:
+        for place, digest in enumerate(digests, start=len(self.sentences)):
+            number = self._numbers.setdefault(digest, len(self._copies))
+            if number == len(self._copies):
+                self._copies.append([])
+            self._copies[number].append(place)
 
     def search(self, vectors: np.ndarray, count: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The nearest sentences of each query.
@@ -109,6 +128,13 @@ class SentenceIndex:
         elif self.kind == "ivf":
             self._index.nprobe = effort
         cosines, places = self._index.search(vectors, count)
+        if len(self._copies) < len(self.sentences):
+            for row, numbers in enumerate(places):
+                found = [(n, c) for n, c in zip(numbers, cosines[row], strict=True) if n >= 0]
+                each = ((place, cosine) for n, cosine in found for place in self._copies[n])
+                places[row] = -1
+                for column, (place, cosine) in enumerate(islice(each, count)):
+                    places[row, column], cosines[row, column] = place, cosine
         cosines[places < 0] = -np.inf
         return cosines, places
 
@@ -120,7 +146,8 @@ class SentenceIndex:
         """
         with atomic_directory(directory, DESCRIPTION) as temporary:
             faiss.write_index(self._index, str(temporary / VECTORS))
-            text = json.dumps(self.sentences)  # escapes, so that halves of characters pass
+            content = {"sentences": self.sentences, "places": self._copies}
+            text = json.dumps(content)  # escapes, so that halves of characters pass
             (temporary / SENTENCES).write_text(text, encoding="utf-8")
             files = describe_files(temporary)
             own = {"size": self.size, "kind": self.kind, "effort": self.effort, "files": files}
@@ -132,7 +159,8 @@ class SentenceIndex:
         """Read what `save` wrote.
 
         Raises:
-            InputError: a file is missing, damaged, or does not fit the others.
+            InputError: a file is missing, damaged, or does not fit the others; a graph of an older
+                version in which vectors stand more than once.
         """
         directory, expected = Path(directory), "what SentenceIndex.save wrote"
         file = directory / DESCRIPTION
@@ -148,15 +176,27 @@ class SentenceIndex:
             raise InputError(file, f"names {', '.join(sorted(names))}", f"{VECTORS}, {SENTENCES}")
         verify_files(directory, own["files"])  # faiss ends the process at some damaged files
         index._index = faiss.read_index(str(directory / VECTORS))
-        index.sentences = json.loads((directory / SENTENCES).read_text(encoding="utf-8"))
+        content = json.loads((directory / SENTENCES).read_text(encoding="utf-8"))
+        if isinstance(content, list):  # an older version's, a vector for each sentence
+            content = {"sentences": content, "places": [[n] for n in range(len(content))]}
+        index.sentences, index._copies = content["sentences"], content["places"]
         if not isinstance(index._index, FAISS[index.kind]):
             problem = f"is a {type(index._index).__name__}"
             raise InputError(directory / VECTORS, problem, f"{index.kind}, as {DESCRIPTION} says")
         found = (index._index.d, index._index.ntotal)
-        if found != (index.size, len(index.sentences)):
+        if found != (index.size, len(index._copies)):
             problem = f"holds {found[1]} vectors of size {found[0]}"
-            raise InputError(directory, problem, f"{len(index.sentences)} of size {index.size}")
+            raise InputError(directory, problem, f"{len(index._copies)} of size {index.size}")
+        digests = _digests(index._index.reconstruct_n(0, found[1]))
+        index._numbers = {digest: number for number, digest in enumerate(digests)}
+        if index.kind == "hnsw" and len(index._numbers) < found[1]:
+            problem = f"holds {found[1]} vectors, {len(index._numbers)} of them different"
+            raise InputError(directory, problem, "each once: make the index anew and add to it")
         return index
+
+
+def _digests(vectors: np.ndarray) -> list[bytes]:
+    return [hashlib.blake2b(row, digest_size=16).digest() for row in vectors + np.float32(0)]  # -0
 
 
 class CharacterIndex:
@@ -172,12 +212,16 @@ class CharacterIndex:
         self._weights = self._tfidf.fit_transform(self.sentences)
 
     def search(self, queries: Sequence[str], count: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Cosines and places, as `SentenceIndex.search`, of texts."""
+        """As `SentenceIndex.search`, of texts; what shares no character with one is not found."""
+        count = whole("count", count, 1, MOST)
         weights = self._tfidf.transform(_texts("queries", queries))
         cosines = (weights @ self._weights.T).toarray().astype("float32")
-        count = min(whole("count", count, 1), cosines.shape[1])
         places = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
-        return np.take_along_axis(cosines, places, axis=1), places.astype("int64")
+        cosines = np.take_along_axis(cosines, places, axis=1)
+        places[cosines <= 0], cosines[cosines <= 0] = -1, -np.inf
+        missing = ((0, 0), (0, count - places.shape[1]))
+        cosines = np.pad(cosines, missing, constant_values=-np.inf)
+        return cosines, np.pad(places.astype("int64"), missing, constant_values=-1)
 
 
 def fuse(*places: np.ndarray, count: int = 10, constant: float = 60.0) -> np.ndarray:
