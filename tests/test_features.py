@@ -8,6 +8,7 @@ import course_lib  # noqa: F401 - before paddle
 from course_lib import runtime
 from course_lib.data import (
     batchify_fn,
+    convert_example,
     convert_pair_example,
     convert_qa_examples,
     convert_tokens_example,
@@ -15,15 +16,17 @@ from course_lib.data import (
     qa_batchify_fn,
     tokenize_with_offsets,
     tokens_batchify_fn,
+    unknown_tokens,
 )
 from course_lib.data.people_daily import load_people_daily
 from course_lib.data.reviews import load_reviews
 from course_lib.runtime import InputError
+from course_lib.training.pretraining import WordEncoder
 
 import numpy as np
 import pytest
 from paddlenlp.datasets import MapDataset
-from paddlenlp.transformers import ErnieTokenizer
+from paddlenlp.transformers import BertTokenizer, ErnieTokenizer, RoFormerTokenizer
 
 
 @pytest.fixture(scope="module")
@@ -186,15 +189,71 @@ ALPHABETS = {
 }
 
 
-@pytest.mark.parametrize("letters", ALPHABETS.values(), ids=ALPHABETS)
-def test_tokens_are_the_tokenizers_and_offsets_lead_back(tokenizer, letters):
+WORDS = [
+    "充电",
+    "充电宝",
+    "GPU显卡",
+    "ＧＰＵ",
+    "Café",
+    "冯·诺依曼",
+    "ΟΔΟΣ",
+    "İst",
+    "new york",
+    "xp",
+]
+MARKS = ["[SEP]", "[sep]", "[UNK]", "[MASK]", "[E1]", "NEW", "new", "龘"]
+TOKENIZERS = {
+    "ernie": lambda path: ErnieTokenizer.from_pretrained(path),
+    "ernie without a trie": lambda path: ErnieTokenizer(f"{path}/vocab.txt"),
+    "cased": lambda path: ErnieTokenizer(f"{path}/vocab.txt", do_lower_case=False),
+    "bert without a trie": lambda path: BertTokenizer(f"{path}/vocab.txt"),
+    "accents kept": lambda path: BertTokenizer(f"{path}/vocab.txt", strip_accents=False),
+    "jieba first": lambda path: RoFormerTokenizer(f"{path}/vocab.txt", use_jieba=True),
+}
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_tokens_and_ids_are_the_tokenizers_and_offsets_lead_back(kind):
+    tokenizer = TOKENIZERS[kind](str(runtime.data_dir() / "backbone"))
     rng = random.Random(1)
-    pieces = [*letters, *letters, "[SEP]", "[UNK]", "[unk]"]
-    for _ in range(150):
-        text = "".join(rng.choices(pieces, k=rng.randint(0, 30)))
-        tokens, offsets = tokenize_with_offsets(text, tokenizer)
-        assert tokens == tokenizer.tokenize(text)
-        check_offsets(text, tokens, offsets, tokenizer)
+    for added in ("nothing", "words", "special tokens"):
+        if added == "words":
+            tokenizer.add_tokens(WORDS)
+        elif added == "special tokens":
+            tokenizer.add_tokens(["NEW"], special_tokens=True)
+            tokenizer.add_special_tokens({"additional_special_tokens": ["[E1]"]})
+            tokenizer.add_tokens(["龘"])
+        encode = WordEncoder(tokenizer)
+        for letters in ALPHABETS.values():
+            pieces = [*letters, *letters, *WORDS, *map(str.upper, WORDS), *MARKS]
+            for _ in range(12):
+                text = "".join(rng.choices(pieces, k=rng.randint(0, 12)))
+                check_ids(text, tokenizer, encode)
+
+
+def check_ids(text, tokenizer, encode):
+    expected = tokenizer.tokenize(text)
+    own = ids(tokenizer, expected)
+    tokens, offsets = tokenize_with_offsets(text, tokenizer)
+    assert tokens == expected, text
+    check_offsets(text, tokens, offsets, tokenizer)
+    found, starts = encode(text)
+    assert found == own and len(starts) == len(own) and starts[:1] in ([], [True])
+    unknown = [span for span, token in zip(offsets, tokens, strict=True) if token == "[UNK]"]
+    assert unknown_tokens(text, tokenizer) == [(text[a:b], a, b) for a, b in unknown]
+    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    assert convert_example({"text": text}, tokenizer, 512, is_test=True)[0] == [cls, *own, sep]
+    pair = {"sentence1": text, "sentence2": text}
+    both = [cls, *own, sep, *own, sep]
+    assert convert_pair_example(pair, tokenizer, 512, is_test=True)[0] == both
+    row = {"question": text, "context": text}
+    (feature,) = convert_qa_examples([row], tokenizer, 512, 9, 200, is_test=True)
+    assert feature["input_ids"] == both
+    assert feature["offset_mapping"][len(own) + 2 : -1] == offsets
+    single = [tokenizer.tokenize(character) for character in text]
+    single = [token[0] if len(token) == 1 else "[UNK]" for token in single]
+    found = convert_tokens_example({"tokens": list(text)}, tokenizer, 512, is_test=True)[0]
+    assert found == [cls, *ids(tokenizer, single), sep]
 
 
 def check_offsets(text, tokens, offsets, tokenizer):
@@ -203,14 +262,38 @@ def check_offsets(text, tokens, offsets, tokenizer):
     for token, (first, end) in zip(tokens, offsets, strict=True):
         assert 0 <= first < end <= len(text)
         again = tokenizer.tokenize(text[first:end])
-        if token == tokenizer.unk_token:
+        if token in (*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()):
             assert again == [token]
         elif end - first > 1 or not token.startswith("##"):
-            assert token.removeprefix("##") in "".join(again).replace("##", "")
+            assert token.removeprefix("##") in "".join(again).replace("##", "").lower()
     covered = {place for first, end in offsets for place in range(first, end)}
     for place, character in enumerate(text):
         if tokenizer.tokenize(character) and place not in covered:
             pytest.fail(f"{character!r} at {place} of {text!r} is in no token")
+
+
+def test_added_words_are_one_token_at_their_place():
+    tokenizer = ErnieTokenizer.from_pretrained(str(runtime.data_dir() / "backbone"))
+    text = "买充电宝，GPU显卡、龘"
+    encode = WordEncoder(tokenizer)
+
+    def last():
+        tagged = convert_tokens_example({"tokens": list(text)}, tokenizer, is_test=True)[0]
+        return tagged[-2], encode(text)[0][-1]
+
+    assert last() == (tokenizer.unk_token_id,) * 2
+    tokenizer.add_tokens(["充电", "充电宝", "GPU显卡", "龘"])
+    assert tokenize_with_offsets(text, tokenizer) == (
+        ["买", "充电宝", "，", "gpu显卡", "、", "龘"],
+        [(0, 1), (1, 4), (4, 5), (5, 10), (10, 11), (11, 12)],
+    )
+    assert last() == (len(tokenizer) - 1,) * 2, "an id from before the word was added"
+    tagged = convert_tokens_example({"tokens": ["GPU显卡", "充电宝"]}, tokenizer, is_test=True)[0]
+    assert tagged[1:-1] == ids(tokenizer, ["gpu显卡", "充电宝"])
+    assert encode("买充电宝，好")[1] == [True] * 4
+    row = question("买充电宝", answer="充电宝")
+    (feature,) = convert_qa_examples([row], tokenizer)
+    assert answer_of(feature, "买充电宝") == "充电宝"
 
 
 def test_real_texts_lead_back_and_upstream_agrees_on_them(tokenizer):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import course_lib
 from course_lib.models import build_vocabulary, load_backbone, save_model
 from course_lib.runtime import InputError
@@ -80,6 +82,28 @@ def test_words_come_from_the_dictionary(encoder, tokenizer, tmp_path):
     assert words(WordEncoder(tokenizer, dictionary), "故事情节引人入胜") == ["故事情节引人入胜"]
     with pytest.raises(InputError, match=r"none\.txt: cannot be used"):
         WordEncoder(tokenizer, tmp_path / "none.txt")
+
+
+def test_words_that_jieba_never_keeps_whole_are_refused(tokenizer, tmp_path):
+    file = tmp_path / "words.txt"
+    file.write_text("\ufeff充电宝 3 n\n\nC++\n冯·诺依曼 5\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"words\.txt, line 4: '冯·诺依曼' has a character at"):
+        WordEncoder(tokenizer, file)
+    file.write_text("\ufeff充电宝贝 3 n\n\nC++\n", encoding="utf-8")
+    words = [word for word, *_ in WordEncoder(tokenizer, file).cutter.tokenize("充电宝贝C++")]
+    assert words == ["充电宝贝", "C++"]
+
+
+def test_added_words_are_read_and_drawn(tokenizer):
+    tokenizer = copy.deepcopy(tokenizer)
+    word = tokenizer.vocab_size
+    tokenizer.add_tokens(["地铁站"])
+    encode = WordEncoder(tokenizer)
+    assert encode("离地铁站近") == ([*encode("离")[0], word, *encode("近")[0]], [True] * 3)
+    sequences = make_sequences(["离地铁很近"] * 4000, encode)
+    loader = create_pretraining_dataloader(sequences, tokenizer, mask_rate=0.9)
+    read = np.concatenate([batch["input_ids"].numpy().ravel() for batch in loader])
+    assert word in read, "one of the random tokens that stand for hidden ones"
 
 
 def test_whole_words_are_hidden_at_the_stated_rates(tokenizer, encoder):

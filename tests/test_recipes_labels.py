@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 
 import course_lib  # noqa: F401
-from course_lib.data import load_reviews
+from course_lib.data import load_reviews, tokenize_with_offsets
 from course_lib.recipes import (
     REMEDIES,
     DeleteWords,
@@ -14,6 +15,7 @@ from course_lib.recipes import (
     FocalLoss,
     FrozenBackbone,
     SwapWords,
+    add_words,
     apply_threshold,
     augment,
     best_threshold,
@@ -28,7 +30,7 @@ from course_lib.recipes import (
     tfidf_learner,
     under_sample,
 )
-from course_lib.runtime import InputError
+from course_lib.runtime import InputError, data_dir
 
 import numpy as np
 import paddle
@@ -37,6 +39,7 @@ import pandas as pd
 import pytest
 import training_runs
 from paddlenlp.datasets import MapDataset
+from paddlenlp.transformers import AutoModelForMaskedLM
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
 
@@ -555,6 +558,20 @@ def test_what_is_filled_in_is_likelier_than_chance(fill):
     usual = set("".join(row["text"] for row in load_reviews("train", 200)))
     written = {b for one in made for a, b in zip(text, one, strict=True) if a != b}
     assert written and np.mean([one in usual for one in written]) > 0.9
+
+
+def test_words_that_were_added_and_special_tokens_stay(fill):
+    tokenizer = copy.deepcopy(fill.tokenizer)
+    model = AutoModelForMaskedLM.from_pretrained(str(data_dir() / "backbone"))
+    add_words(model, tokenizer, ["充电宝", "WiFi很", "早餐"])
+    with paddle.no_grad():  # the added words are the likeliest ones everywhere
+        model.get_output_embeddings().bias[-3:] = 99
+    text = "[SEP]房间有充电宝，[MASK]WIFI很快，早 餐也 不错"
+    for change in (FillWords(model, tokenizer, rate=0.9), FillWords(rate=0.9)):
+        made = change(text, np.random.RandomState(0))
+        assert len(made) == len(text) and made != text
+        for token, (begin, end) in zip(*tokenize_with_offsets(text, change.tokenizer), strict=True):
+            assert made[begin:end] == text[begin:end] or len(token) == 1
 
 
 def test_only_the_beginning_that_is_read_is_changed():

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 import course_lib  # noqa: F401
+from course_lib import runtime
+from course_lib.data import tokenize_with_offsets
 from course_lib.models import build_vocabulary, load_backbone, save_model
 from course_lib.recipes import (
     DictionaryEncoder,
@@ -167,6 +171,42 @@ def test_a_cutter_refuses(words):
         cutter(words)
     with pytest.raises(InputError, match="by"):
         cutter(WORDS, "guess")
+
+
+ODD = ["冯·诺依曼", "宝马(进口)", "*st海航", "GPU显卡", "ＧＰＵ", "İst", "充电", "充电宝"]
+
+
+def test_words_with_symbols_and_capitals_stay_whole_by_both_ways():
+    for word in ODD:
+        for by in ("longest", "jieba"):
+            cut = cutter(ODD, by)
+            for one in (word, word.lower(), word.upper()):
+                assert cut(f"买{one}，İ") == ["买", one, "，İ"], by
+    for text in ("打IP电话", "打ip电话"):  # jieba's own word is the likelier one
+        assert cutter(["电话"], "jieba")(text) == [text]
+
+
+def test_a_cut_by_added_words_gives_the_tokenizers_own_tokens():
+    tokenizer = ErnieTokenizer.from_pretrained(str(runtime.data_dir() / "backbone"))
+    tokenizer.add_tokens(ODD)
+    other = copy.deepcopy(tokenizer)
+    cut_first(other, cutter(ODD))
+    pieces = [
+        *ODD,
+        *map(str.upper, ODD),
+        *"充电宝马进口海航gpU([) \t，",
+        "[SEP]",
+        "[sep]",
+        "[MASK]",
+    ]
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        text = "".join(random.choice(pieces, random.integers(12)))
+        assert other.tokenize(text) == tokenizer.tokenize(text), text
+        assert tokenize_with_offsets(text, other) == tokenize_with_offsets(text, tokenizer)
+    cut_first(other, cutter(ODD, "jieba"))
+    assert other.tokenize("买gpu显卡[SEP]冯·诺依曼") == ["买", "gpu显卡", "[SEP]", "冯·诺依曼"]
+    assert tokenize_with_offsets("GPU显卡[SEP]x", other)[1] == [(0, 5), (5, 10), (10, 11)]
 
 
 def test_an_added_word_stays_whole_by_both_ways(tokenizer):
@@ -424,6 +464,18 @@ def test_words_of_the_dictionary_begin_once(tokenizer):
     alone = DictionaryEncoder(tokenizer, [], "characters")
     assert alone("性价比 Windows")[1][:4] == [True] * 4
     assert not any(alone("windows")[1][1:])  # pieces of one Latin word
+
+
+def test_words_are_found_in_the_tokenizers_case(tokenizer, vocabulary):
+    texts = ["windows驱动", "Windows驱动 很难找"]
+    assert DictionaryEncoder(tokenizer, ["WINDOWS驱动"])(texts[0])[1].count(True) == 1
+    restored = restore_words(build(), tokenizer, texts, ["Windows驱动", "龘龘"])
+    assert restored["word"].tolist() == ["windows驱动"] * 2
+
+    def load():
+        return build(), ErnieTokenizer(str(vocabulary))
+
+    assert vector_effect(load, ["Windows驱动"], [*texts, "好"] * 9, 0.5).attrs["texts"] == 9
 
 
 def test_a_word_is_hidden_whole_or_not_at_all(tokenizer):

@@ -12,7 +12,7 @@ _HOME = {
     "convert_qa_examples": "features",
     "tokens_batchify_fn": "features",
     "qa_batchify_fn": "features",
-    "tokenize_with_offsets": "features",
+    "tokenize_with_offsets": "tokens",
     "read_bio": "annotated",
     "read_pairs": "annotated",
     "read_squad": "annotated",

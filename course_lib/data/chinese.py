@@ -84,23 +84,21 @@ def unknown_tokens(text: str, tokenizer) -> list[tuple[str, int, int]]:
     """What a tokenizer turns into [UNK].
 
     Args:
-        tokenizer: one of PaddleNLP's that splits words into pieces, as ERNIE's and BERT's do.
+        tokenizer: as for `tokenize_with_offsets`.
 
     Returns:
         `(piece, start, end)` of each, `piece == text[start:end]`, in the order of the text.
     """
     if not isinstance(text, str):
         raise InputError("text", f"is of type {type(text).__name__}", "a string")
-    # not by paddlenlp's offset_mapping, which is wrong where unknown words follow each other
-    split = tokenizer.basic_tokenizer.tokenize
-    origin = [index for index, character in enumerate(text) for _ in "".join(split(character))]
-    unknown, position = [], 0
-    for word in split(text):  # lower case and without accents
-        start, end = origin[position], origin[position + len(word) - 1] + 1
-        if tokenizer.unk_token in tokenizer.wordpiece_tokenizer.tokenize(word):
-            unknown.append((text[start:end], start, end))
-        position += len(word)
-    return unknown
+    from course_lib.data.tokens import tokenize_with_offsets  # loads paddle, which no other needs
+
+    tokens, offsets = tokenize_with_offsets(text, tokenizer)
+    return [
+        (text[start:end], start, end)
+        for token, (start, end) in zip(tokens, offsets, strict=True)
+        if token == tokenizer.unk_token
+    ]
 
 
 def _runs(text: str):

@@ -1,35 +1,27 @@
 """From annotated examples to the ids a model reads: sentence pairs, tagged tokens, questions.
 
 Each function is the counterpart of `convert_example` for one kind of example, and each has its
-batchify function. The offsets are computed here, because PaddleNLP 2.8.1's `get_offset_mapping`
-searches for each token in what is left of the text: of neighbouring words that are [UNK], the first
-gets one character and the next all the rest, and some texts stop it with IndexError. Its windows
-(`stride`) are made only for lists of pairs, and never end when a question fills a window.
+batchify function. Windows are made here, because PaddleNLP 2.8.1 makes them (`stride`) only for
+lists of pairs, and never ends when a question fills a window.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from course_lib.data.tokens import tokenize_with_offsets
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 
 import numpy as np
 from paddlenlp.data import Dict, Pad, Stack, Tuple
-from paddlenlp.transformers.tokenizer_utils import (
-    _is_control,
-    _is_punctuation,
-    _is_symbol,
-    _is_whitespace,
-)
 
 IGNORED = -100  # the label of [CLS], [SEP] and padding, which PaddleNLP's losses leave out
 
-_ids_of: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> token -> id
+# The trie of a tokenizer -> token -> id; adding words gives the tokenizer another trie.
+_ids_of: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def convert_pair_example(
@@ -115,7 +107,7 @@ def convert_tokens_example(
 
 
 def _token_id(token: str, tokenizer, name: str) -> int:
-    known = _ids_of.setdefault(tokenizer, {})
+    known = _ids_of.setdefault(tokenizer.tokens_trie, {})
     if not isinstance(token, str) or not token:
         raise InputError(name, f"the token {token!r}", "a character")
     if token not in known:
@@ -263,77 +255,6 @@ def _padded(tokenizer) -> dict[str, Callable]:
         "input_ids": Pad(axis=0, pad_val=tokenizer.pad_token_id, dtype="int64"),
         "token_type_ids": Pad(axis=0, pad_val=tokenizer.pad_token_type_id, dtype="int64"),
     }
-
-
-def tokenize_with_offsets(text: str, tokenizer) -> tuple[list[str], list[tuple[int, int]]]:
-    """The tokens of `tokenizer.tokenize(text)` and where each stands in the text.
-
-    Args:
-        tokenizer: a WordPiece tokenizer with a BasicTokenizer (ErnieTokenizer, BertTokenizer).
-
-    Returns:
-        Tokens, and for each (first, end): it was made of `text[first:end]`. A token of a word that
-        is [UNK] as a whole stands for the whole word. Spans rise and do not overlap, except where
-        one character became several tokens, which then share it. White space, control characters
-        and accents alone (where letters are lowered) belong to no token.
-
-    Raises:
-        InputError: another kind of tokenizer.
-    """
-    if not hasattr(tokenizer, "basic_tokenizer") or not hasattr(tokenizer, "wordpiece_tokenizer"):
-        raise InputError("tokenizer", type(tokenizer).__name__, "a WordPiece tokenizer")
-    special = [*tokenizer.unique_no_split_tokens, *tokenizer.all_special_tokens]
-    tokens: list[str] = []
-    offsets: list[tuple[int, int]] = []
-    begin = 0
-    for part in re.split("(" + "|".join(map(re.escape, special)) + ")", text):
-        if part in special:
-            tokens.append(part)
-            offsets.append((begin, begin + len(part)))
-        else:
-            for word, places in _words(part, tokenizer.basic_tokenizer):
-                pieces = tokenizer.wordpiece_tokenizer.tokenize(word)
-                tokens.extend(pieces)
-                if pieces == [tokenizer.unk_token]:
-                    offsets.append((begin + places[0], begin + places[-1] + 1))
-                    continue
-                at = 0
-                for piece in pieces:
-                    length = len(piece) - 2 * (at > 0)  # without the ## of a continuation
-                    offsets.append((begin + places[at], begin + places[at + length - 1] + 1))
-                    at += length
-        begin += len(part)
-    return tokens, offsets
-
-
-def _words(text: str, basic) -> Iterator[tuple[str, list[int]]]:
-    """Split as BasicTokenizer does, and tell which character of the text each one comes from."""
-    strip = basic.strip_accents or (basic.do_lower_case and basic.strip_accents is not False)
-    word: list[str] = []
-    places: list[int] = []
-    for place, original in enumerate(text):
-        lowered = original.lower() if basic.do_lower_case else original
-        for character in lowered:
-            if character in "\0\ufffd" or _is_control(character):
-                continue
-            alone = basic.tokenize_chinese_chars and basic._is_chinese_char(ord(character))
-            made = unicodedata.normalize("NFD", character) if strip else character
-            for piece in made:
-                if strip and unicodedata.category(piece) == "Mn":
-                    continue
-                # str.split, which BasicTokenizer ends with, knows more white space than its rules.
-                space = _is_whitespace(piece) or piece.isspace()
-                apart = alone or _is_punctuation(piece) or _is_symbol(piece)
-                if (space or apart) and word:
-                    yield "".join(word), places
-                    word, places = [], []
-                if apart and not space:
-                    yield piece, [place]
-                elif not space:
-                    word.append(piece)
-                    places.append(place)
-    if word:
-        yield "".join(word), places
 
 
 def _name(example: dict[str, Any], otherwise: str = "example") -> str:

@@ -142,7 +142,7 @@ class FillWords:
         ids = ids[: self.max_seq_length - 2]
         # characters, no pieces of Latin words, no punctuation, nothing unknown
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
-        fits = np.array([len(one) == 1 and "\u4e00" <= one <= "\u9fff" for one in tokens], bool)
+        fits = np.array(list(map(_is_chinese, tokens)), bool)
         if not fits.any():
             return text
         word = np.cumsum(starts)[: len(ids)]
@@ -160,7 +160,7 @@ class FillWords:
             row[[*self.tokenizer.all_special_ids, ids[place]]] = -np.inf
             best = np.argsort(-row)[: 4 * self.top]
             names = self.tokenizer.convert_ids_to_tokens(best.tolist())
-            best = [i for i, one in zip(best, names, strict=True) if "\u4e00" <= one <= "\u9fff"]
+            best = [i for i, one in zip(best, names, strict=True) if _is_chinese(one)]
             best = best[: self.top]
             if best:
                 weights = np.exp(row[best] - row[best].max())
@@ -168,6 +168,10 @@ class FillWords:
                 begin, _ = offsets[place]
                 characters[begin] = self.tokenizer.convert_ids_to_tokens(int(drawn))
         return "".join(characters)
+
+
+def _is_chinese(token: str) -> bool:
+    return len(token) == 1 and "\u4e00" <= token <= "\u9fff"
 
 
 def _cut(text: str) -> Sequence[str]:

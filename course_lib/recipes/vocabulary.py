@@ -16,6 +16,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from course_lib.models.backbone import _check_vocabulary, _quiet, _read_config
@@ -28,6 +29,7 @@ import numpy as np
 import paddle
 import pandas as pd
 from paddlenlp.transformers import AutoTokenizer, PretrainedModel
+from paddlenlp.transformers.tokenizer_utils import Trie
 
 Cut = Callable[[str], list[str]]
 VECTORS = ("mean", "random", "zero")
@@ -111,6 +113,8 @@ def find_words(
 def cutter(words: Collection[str], by: str = "longest") -> Cut:
     """A function that cuts a text into the words, whole, and what stands between them.
 
+    Upper and lower case are the same, as they are to a tokenizer that lowers letters.
+
     Args:
         words: that shall stay whole.
         by: "longest" takes from left to right the longest word that fits, as PaddleNLP's tokenizer
@@ -123,21 +127,47 @@ def cutter(words: Collection[str], by: str = "longest") -> Cut:
     Raises:
         InputError: no words, or one of them is empty, has white space or is no text.
     """
-    words = frozenset(_words(words))
+    words = dict.fromkeys(map(lower, _words(words)))
     if by == "longest":
         most = max(map(len, words))
-        return lambda text: longest_match(text, words, most)
-    if by != "jieba":
+
+        def split(text: str) -> list[str]:
+            return longest_match(text, words, most)
+
+    elif by == "jieba":
+        split = _likeliest(words)
+    else:
         raise InputError("by", f"is {by!r}", '"longest" or "jieba"')
+
+    def cut(text: str) -> list[str]:
+        # İ is two characters in lower case
+        places = [place for place, one in enumerate(text) for _ in one.lower()] + [len(text)]
+        ends = accumulate(map(len, split(lower(text))), initial=0)
+        pieces = (text[places[begin] : places[end]] for begin, end in pairwise(ends))
+        return [piece for piece in pieces if piece]
+
+    return cut
+
+
+def _likeliest(words: Collection[str]) -> Cut:
     jieba.setLogLevel(logging.WARNING)
     tokenizer = jieba.Tokenizer()  # jieba's own stays as it is
+    tokenizer.initialize()
+    capitals = {word: count for word, count in tokenizer.FREQ.items() if word != word.lower()}
+    for word, count in capitals.items():  # IP电话, T恤: the text will be in lower case
+        tokenizer.FREQ[lower(word)] = max(count, tokenizer.FREQ.get(lower(word), 0))
     for word in words:
         tokenizer.add_word(word)
 
-    def cut(text: str) -> list[str]:
+    def split(text: str) -> list[str]:
+        # What `tokenizer.cut` does; but that leaves no word whole that has a symbol (冯·诺依曼).
+        route: dict[int, tuple[float, int]] = {}
+        tokenizer.calc(text, tokenizer.get_DAG(text), route)
         pieces: list[str] = []
-        between = False
-        for piece in tokenizer.cut(text, HMM=False):
+        begin, between = 0, False
+        while begin < len(text):
+            end = route[begin][1] + 1
+            piece, begin = text[begin:end], end
             if between and piece not in words:
                 pieces[-1] += piece
             else:
@@ -145,7 +175,19 @@ def cutter(words: Collection[str], by: str = "longest") -> Cut:
             between = piece not in words
         return pieces
 
-    return cut
+    return split
+
+
+def lower(text: str) -> str:
+    """In lower case as PaddleNLP's tokenizers write it, each character by itself.
+
+    `str.lower` looks around a Σ: at the end of a word it is ς there, and σ to a tokenizer.
+    """
+    return "".join(map(str.lower, text))
+
+
+def _in_case_of(tokenizer, texts: Iterable[str]) -> list[str]:
+    return [lower(text) if getattr(tokenizer, "do_lower_case", False) else text for text in texts]
 
 
 def longest_match(text: str, words: Collection[str], most: int) -> list[str]:
@@ -166,25 +208,33 @@ def cut_first(tokenizer, cut: Cut) -> None:
     """Let a tokenizer cut texts by `cut` before everything else, instead of by its own trie.
 
     Pieces that are added tokens stay whole; the others it spells as before. The cut is not saved
-    with the tokenizer: call this again after loading.
+    with the tokenizer, and adding words takes it away: call this again afterwards.
 
     Args:
         tokenizer: a BERT or ERNIE tokenizer of PaddleNLP, with the words added.
-        cut: such as `cutter` makes.
+        cut: such as `cutter` makes. It gets the text in the tokenizer's case, in lower case mostly.
     """
-    lower = getattr(tokenizer, "do_lower_case", False)
+    tokenizer.tokens_trie = _CutFirst(tokenizer, cut)
 
-    def tokenize(text: str, **options) -> list[str]:
-        tokens = []
-        for piece in cut(text):
-            word = piece.lower() if lower else piece
-            if word in tokenizer.added_tokens_encoder:
-                tokens.append(word)
-            else:  # `tokenize` would look for added tokens inside of the piece again
-                tokens.extend(tokenizer._tokenize(piece))
-        return tokens
 
-    tokenizer.tokenize = tokenize
+class _CutFirst(Trie):
+    """Splits off special tokens, as a tokenizer's trie does, and the rest by `cut`."""
+
+    def __init__(self, tokenizer, cut: Cut) -> None:
+        super().__init__()
+        self._cut, self._whole = cut, frozenset(tokenizer.unique_no_split_tokens)
+        for token in self._whole.intersection(tokenizer.all_special_tokens):
+            self.add(token)
+
+    def split(self, text: str) -> list[str]:
+        pieces: list[str] = []
+        for part in super().split(text):
+            for piece in [part] if part in self._whole else self._cut(part):
+                if pieces and self._whole.isdisjoint((pieces[-1], piece)):
+                    pieces[-1] += piece  # neither is a token
+                else:
+                    pieces.append(piece)
+        return pieces
 
 
 # ---- adding words to a model
@@ -225,10 +275,9 @@ def add_words(
     """
     if vectors not in VECTORS:
         raise InputError("vectors", f"is {vectors!r}", f"one of {', '.join(VECTORS)}")
-    lower = getattr(tokenizer, "do_lower_case", False)
     words = _words(words)
     known = [word for word in words if word in tokenizer.all_special_tokens]
-    words = [word.lower() if lower else word for word in words]
+    words = _in_case_of(tokenizer, words)
     unknown = tokenizer.unk_token_id
     known += [word for word in words if tokenizer.convert_tokens_to_ids(word) != unknown]
     if known or len(set(words)) < len(words):
@@ -367,19 +416,20 @@ def vector_effect(
     """
     hidden = finite("hidden", hidden, 0, 1)
     max_characters, seed = whole("max_characters", max_characters, 1), whole("seed", seed, 0)
-    words = _words(words)
+    texts = _texts("texts", texts)
+    model, plain = load()
+    words = _in_case_of(plain, _words(words))
     cut = cutter(words)
     random = np.random.default_rng(seed)
     chosen = []
-    for text in _texts("texts", texts):
-        pieces = cut(text.lower())
-        places = [i for i, piece in enumerate(pieces) if piece in set(words)]
+    for text in _in_case_of(plain, texts):
+        pieces = cut(text)
+        places = [i for i, piece in enumerate(pieces) if piece in words]
         if places and len(pieces) > 1 and len(text) <= max_characters:
             chosen.append((pieces, set(places), random.choice(places)))
     if not chosen:
         raise InputError("texts", "have no word and text beside it", "texts with the words")
     chosen.sort(key=lambda row: sum(map(len, row[0])))  # batches of like length
-    model, plain = load()
     masks = [
         [
             None if i in places else random.random(len(plain.tokenize(piece))) < hidden

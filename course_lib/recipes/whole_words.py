@@ -15,7 +15,7 @@ from itertools import pairwise
 from course_lib.data import create_dataloader, load_reviews
 from course_lib.models import load_backbone, save_model
 from course_lib.models.backbone import _default_name, _quiet
-from course_lib.recipes.vocabulary import _texts, _words, add_words, cutter
+from course_lib.recipes.vocabulary import _texts, _words, add_words, cutter, lower
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import whole
 from course_lib.training import fit, paired_bootstrap, predict
@@ -71,7 +71,7 @@ class DictionaryEncoder(WordEncoder):
         super().__init__(tokenizer)
         # none is allowed; the letters of one word are no dictionary
         words = [] if isinstance(words, Sized) and not len(words) else _words(words)
-        self._words = frozenset(words)
+        self._words = frozenset(map(lower, words))
         self._cut = cutter(words) if words else lambda text: [text]
         self._jieba = self.cutter if rest == "jieba" else None
         self.cutter = self  # whose `tokenize` says where words begin
@@ -80,7 +80,7 @@ class DictionaryEncoder(WordEncoder):
         """(word, begin, end) of each word of a text, as jieba's `tokenize` gives them."""
         place = 0
         for piece in self._cut(text):
-            if piece in self._words:
+            if lower(piece) in self._words:
                 yield piece, place, place + len(piece)
             elif self._jieba is not None:
                 for word, begin, end in self._jieba.tokenize(piece):
@@ -160,6 +160,7 @@ def restore_words(
         InputError: no text has a word of the dictionary.
     """
     encoder = DictionaryEncoder(tokenizer, words, "characters")
+    spelled = {tuple(encoder(word)[0]) for word in words}
     batch_size, seed = whole("batch_size", batch_size, 1), whole("seed", seed, 0)
     max_seq_length = whole("max_seq_length", max_seq_length, 3)
     random = np.random.default_rng(seed)
@@ -170,7 +171,8 @@ def restore_words(
         spans = [
             (begin, end)
             for begin, end in pairwise(begins)
-            if "".join(tokenizer.convert_ids_to_tokens(ids[begin:end].tolist())) in encoder._words
+            if tuple(ids[begin:end].tolist()) in spelled
+            and tokenizer.unk_token_id not in ids[begin:end]
         ]
         if spans:
             questions.append((ids, *spans[random.integers(len(spans))]))
@@ -205,9 +207,8 @@ def restore_words(
                 gold, own = ids[begin:end], losses[done : done + end - begin]
                 done += end - begin
                 best = own.argmin(axis=-1)
-                word, guess = (
-                    "".join(tokenizer.convert_ids_to_tokens(part.tolist())) for part in (gold, best)
-                )
+                pieces = (tokenizer.convert_ids_to_tokens(part.tolist()) for part in (gold, best))
+                word, guess = ("".join(one.removeprefix("##") for one in part) for part in pieces)
                 loss = float(own[np.arange(len(gold)), gold].mean())
                 rows[index] = (word, guess, bool((best == gold).all()), loss)
     return pd.DataFrame(rows, columns=["word", "guess", "right", "loss"])

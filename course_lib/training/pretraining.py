@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, read_texts
+from course_lib.data.tokens import words_with_offsets
 from course_lib.models import save_model
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, whole
@@ -25,7 +26,6 @@ import jieba
 import numpy as np
 import paddle
 from paddle.io import DataLoader
-from paddlenlp.transformers import BasicTokenizer
 
 Sequences = list[tuple[np.ndarray, np.ndarray]]  # ids with [CLS] and [SEP]; where words begin
 
@@ -36,10 +36,11 @@ class WordEncoder:
     Args:
         tokenizer: a BERT or ERNIE tokenizer of PaddleNLP.
         user_dictionary: a file with a word a line (optionally a frequency after a space), added to
-            jieba's own dictionary.
+            jieba's own dictionary, which tells upper from lower case.
 
     Raises:
-        InputError: the user dictionary cannot be read.
+        InputError: the user dictionary cannot be read, or has a word that jieba never keeps whole,
+            such as 冯·诺依曼. `course_lib.recipes.pretrain_words` takes such words.
     """
 
     def __init__(self, tokenizer, user_dictionary: str | os.PathLike | None = None) -> None:
@@ -47,15 +48,7 @@ class WordEncoder:
         jieba.setLogLevel(logging.WARNING)
         self.cutter = jieba.Tokenizer()
         if user_dictionary is not None:
-            try:
-                self.cutter.load_userdict(str(user_dictionary))
-            except (OSError, ValueError) as error:
-                raise InputError(
-                    user_dictionary, f"cannot be used ({error})", "a word a line, in UTF-8"
-                ) from None
-        self._basic = BasicTokenizer(tokenize_chinese_chars=True)
-        self._unit_ids: dict[str, list[int]] = {}
-        self._alone: dict[str, bool] = {}
+            _add_words(self.cutter, Path(user_dictionary))
 
     def __call__(self, text: str) -> tuple[list[int], list[bool]]:
         """Encode a text without special tokens.
@@ -67,46 +60,31 @@ class WordEncoder:
         begins = {begin for _, begin, _ in self.cutter.tokenize(text)}
         ids: list[int] = []
         starts: list[bool] = []
-        opened = False  # a word has begun whose first token is still to come
-        for begin, unit in self._units(text):
-            opened = opened or begin in begins
-            pieces = self._ids(unit)
-            if pieces:
-                ids.extend(pieces)
-                starts.append(opened)
-                starts.extend([False] * (len(pieces) - 1))
-                opened = False
+        last = 0  # the end of the token before; what stands between has no token
+        for tokens, spans in words_with_offsets(text, self.tokenizer):
+            ids += self.tokenizer.convert_tokens_to_ids(tokens)
+            starts.append(not begins.isdisjoint(range(last, spans[0][0] + 1)))
+            starts += [False] * (len(tokens) - 1)
+            last = spans[-1][1]
         if starts:
             starts[0] = True
         return ids, starts
 
-    def _units(self, text: str) -> Iterator[tuple[int, str]]:
-        """What the tokenizer keeps together: single characters, or runs of letters and digits."""
-        start = None
-        for position, character in enumerate(text):
-            if self._stands_alone(character):
-                if start is not None:
-                    yield start, text[start:position]
-                    start = None
-                yield position, character
-            elif start is None:
-                start = position
-        if start is not None:
-            yield start, text[start:]
 
-    def _stands_alone(self, character: str) -> bool:
-        alone = self._alone.get(character)
-        if alone is None:
-            alone = len(self._basic.tokenize(f"a{character}a")) != 1
-            self._alone[character] = alone
-        return alone
-
-    def _ids(self, unit: str) -> list[int]:
-        ids = self._unit_ids.get(unit)
-        if ids is None:
-            ids = self.tokenizer.convert_tokens_to_ids(self.tokenizer.tokenize(unit))
-            self._unit_ids[unit] = ids
-        return ids
+def _add_words(cutter: jieba.Tokenizer, path: Path) -> None:
+    """`cutter.load_userdict(path)`, without words that would be of no effect."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, ValueError) as error:
+        raise InputError(path, f"cannot be used ({error})", "a word a line, in UTF-8") from None
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if line:
+            word, frequency, tag = jieba.re_userdict.match(line).groups()
+            if len(word) > 1 and not jieba.re_han_default.fullmatch(word):
+                problem = f"{word!r} has a character at which jieba always cuts"
+                expected = "words of Chinese characters, a-z, A-Z, 0-9 and +#&._%-"
+                raise InputError(path, problem, expected, line=number)
+            cutter.add_word(word, frequency, tag)
 
 
 def make_sequences(
@@ -199,7 +177,7 @@ def create_pretraining_dataloader(
         [len(ids) for ids, _ in sequences], batch_size, shuffle=mode == "train", seed=seed
     )
     settings = {
-        "vocab_size": tokenizer.vocab_size,
+        "vocab_size": len(tokenizer),  # with added words
         "mask_id": tokenizer.mask_token_id,
         "special_ids": tokenizer.all_special_ids,
         "rate": mask_rate,
