@@ -179,7 +179,7 @@ def test_a_killed_training_resumes_to_the_same_figures(files, tiny, capsys):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not list((files["out"] / "checkpoints").glob("checkpoint-*")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.005)
@@ -303,7 +303,7 @@ def test_quickstart_prints_one_json_line(tmp_path):
     ]
     figures = []
     for _ in range(2):  # a second run replaces the first
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         figures.append(json.loads(done.stdout))  # exactly one line, and nothing else
     for figure in figures:
@@ -317,7 +317,7 @@ def test_help_does_not_need_paddle():
         [sys.executable, "-X", "importtime", "-m", "course_lib", "train", "--help"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0 and "--train_file" in done.stdout
     assert "paddle" not in {line.rsplit("|")[-1].strip() for line in done.stderr.splitlines()}
@@ -374,14 +374,14 @@ def test_predictions_never_replace_their_input(tiny, tmp_path, capsys):
 )
 def test_a_closed_stream_is_refused(redirection, words, tiny):
     command = f"{sys.executable} -m course_lib predict --model_dir {tiny} {redirection}"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_bad_tuning_is_refused_by_the_command_line():
     environment = {**os.environ, "COURSE_TUNING": "magic"}
     command = [sys.executable, "-m", "course_lib", "doctor"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2 and done.stderr.startswith("error: COURSE_TUNING")
     assert len(done.stderr.splitlines()) == 1
 
@@ -401,7 +401,7 @@ def test_predictions_survive_a_terminal_without_chinese(tiny):
         input="房间很干净\n".encode(),
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.decode("ascii"))["text"] == "房间很干净"

@@ -159,7 +159,7 @@ def test_predictions_respect_the_hierarchy(work, trained):
 
 
 def test_killed_moved_and_resumed_it_ends_with_the_same_bits(work, elsewhere, tmp_path):
-    said = elsewhere["killed"].communicate(timeout=200)[1]
+    said = elsewhere["killed"].communicate(timeout=600)[1]
     assert elsewhere["killed"].returncode == -signal.SIGKILL, said
     assert not (work / "killed" / "model.safetensors").exists()
     (work / "killed").rename(tmp_path / "moved")
@@ -167,7 +167,7 @@ def test_killed_moved_and_resumed_it_ends_with_the_same_bits(work, elsewhere, tm
     flags = [f"--{name}={value}" for name, value in TWICE.items()] + ["--device=cpu", "--warmup"]
     resume = ["--save_dir", tmp_path / "moved", "--init_from_ckpt", "newest", *flags]
     command = [sys.executable, script.__file__, *words(work, "train", *resume)]
-    done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "step 10/45" not in done.stderr and "step 45/45" in done.stderr  # went on, to the end
     digests = [
@@ -212,7 +212,7 @@ def test_two_processes_train_as_one_does(work, elsewhere, capsys):
     more = ["--save_dir", path / "one", "--batch_size", 8, *CALM]
     status, one, _ = run(words(path, "train", *more), capsys)
     assert status == 0
-    out, err = elsewhere["launched"].communicate(timeout=200)
+    out, err = elsewhere["launched"].communicate(timeout=600)
     assert elsewhere["launched"].returncode == 0, err[-2000:]
     two = next(line for line in out.splitlines() if line.startswith("{"))
     assert json.loads(one) == json.loads(two)

@@ -44,7 +44,7 @@ def run(code: str, log: Path, *args: str) -> subprocess.CompletedProcess:
         env={**os.environ, "COURSE_NETWORK_LOG": str(log)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 

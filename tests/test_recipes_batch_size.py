@@ -59,12 +59,13 @@ def test_the_search_of_the_largest_batch_refuses_what_makes_no_sense():
 def test_how_a_child_ends_is_told_apart(monkeypatch, end, words):
     code = "import os, sys, time; sys.stdin.readline(); print('{\"resident\": 1}', flush=True)"
     monkeypatch.setattr(batch_size._Child, "CODE", f"{code}; sys.stdin.readline(); {end}")
+    timeout = 2 if "sleep" in end else 600
     if words is None:
-        found = batch_size.largest_batch(runs.build(), 8, 2**30)
+        found = batch_size.largest_batch(runs.build(), 8, 2**30, timeout=timeout)
         assert found == batch_size.BatchSearch(0, [(1, None)])
     else:
         with pytest.raises(InputError, match=words):
-            batch_size.largest_batch(runs.build(), 8, 2**30, timeout=2)
+            batch_size.largest_batch(runs.build(), 8, 2**30, timeout=timeout)
 
 
 @pytest.mark.parametrize("known, bounds, size", [

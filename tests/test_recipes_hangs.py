@@ -13,17 +13,25 @@ import pytest
 
 
 class Stuck(paddle.io.Dataset):
+    """Gives nothing until the report names it."""
+
+    def __init__(self, report):
+        super().__init__()
+        self.report, self.end = report, time.monotonic() + 600
+
     def __len__(self):
-        return 2
+        return 1
 
     def __getitem__(self, index):
-        time.sleep(2.5)
+        while "_worker_loop" not in self.report.read_text() and time.monotonic() < self.end:
+            time.sleep(0.05)
         return np.zeros(1, "float32")
 
 
 def test_a_hang_in_a_worker_is_named(tmp_path):
-    loader = paddle.io.DataLoader(Stuck(), batch_size=2, num_workers=1)
-    with watch_hang(1.0, tmp_path / "report.txt") as report:
+    report = tmp_path / "report.txt"
+    loader = paddle.io.DataLoader(Stuck(report), batch_size=1, num_workers=1)
+    with watch_hang(5, report):  # time enough to start a worker, on a busy machine too
         next(iter(loader))
     text = report.read_text()
     ours, _, workers = text.partition("Child process")

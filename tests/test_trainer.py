@@ -107,7 +107,7 @@ def elsewhere(tmp_path_factory):
 
 def test_killed_after_a_random_step_and_resumed_ends_with_the_same_bits(elsewhere, unbroken):
     _, step, started = elsewhere
-    output, _ = started["killed"].communicate(timeout=300)
+    output, _ = started["killed"].communicate(timeout=600)
     assert started["killed"].returncode == 0, output
     whole = [f"checkpoint-{number}" for number in (2, 4, 6) if number < step]
     assert f"killed by {int(signal.SIGKILL)} with {whole}" in output
@@ -338,7 +338,7 @@ def test_batches_are_grouped_by_length_and_every_row_is_read_once(tmp_path):
 
 def test_two_processes_read_what_one_reads_with_twice_the_batch(elsewhere, tmp_path):
     directory, _, started = elsewhere
-    output, _ = started["two"].communicate(timeout=300)
+    output, _ = started["two"].communicate(timeout=600)
     logs = [path.read_text() for path in sorted((directory / "logs").glob("workerlog.*"))]
     assert started["two"].returncode == 0 and len(logs) == 2, (output, logs)
     one = build(tmp_path, group_by_length=True, **TWO)

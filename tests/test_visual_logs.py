@@ -84,7 +84,7 @@ def test_the_page_draws_the_same_and_is_gone_afterwards(run, tmp_path):
 
         def api(method: str, **query: str):
             address = f"{url}/api/{method}?{urllib.parse.urlencode(query)}"
-            return json.load(direct.open(address, timeout=300))["data"]
+            return json.load(direct.open(address, timeout=600))["data"]
 
         (name,) = api("runs")
         points = api("scalar/list", run=name, tag="train/loss")
