@@ -100,6 +100,15 @@ def test_vocabulary_counts_what_the_tokenizer_will_see():
     assert not any(character.isupper() for token in vocabulary[5:] for character in token)
 
 
+@pytest.mark.parametrize("lower", [True, False])
+def test_what_the_vocabulary_was_built_from_is_spelled(lower, tmp_path):
+    text = "ΟΔΟΣ ｜ 1\u20e3 か\u3099x हिन्दी İst e\u0301x Ⅷa 〇b µm ﬁn"
+    tokens = build_vocabulary([text], min_count=1, do_lower_case=lower)
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    tokenizer = ErnieTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=lower)
+    assert "[UNK]" not in tokenizer.tokenize(text)
+
+
 def test_vocabulary_does_not_depend_on_the_order_of_the_texts():
     assert build_vocabulary(TEXTS) == build_vocabulary(reversed(TEXTS))
 

@@ -39,7 +39,7 @@ import pandas as pd
 import pytest
 import training_runs
 from paddlenlp.datasets import MapDataset
-from paddlenlp.transformers import AutoModelForMaskedLM
+from paddlenlp.transformers import AutoModelForMaskedLM, ErnieConfig, ErnieForMaskedLM
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
 
@@ -567,7 +567,10 @@ def test_words_that_were_added_and_special_tokens_stay(fill):
     with paddle.no_grad():  # the added words are the likeliest ones everywhere
         model.get_output_embeddings().bias[-3:] = 99
     text = "[SEP]房间有充电宝，[MASK]WIFI很快，早 餐也 不错"
-    for change in (FillWords(model, tokenizer, rate=0.9), FillWords(rate=0.9)):
+    sizes = {"hidden_size": 8, "num_attention_heads": 1, "num_hidden_layers": 1}
+    spare = ErnieForMaskedLM(ErnieConfig(vocab_size=9000, **sizes))  # the tokenizer has fewer
+    for own in ((model, tokenizer), (spare, tokenizer), (fill.model, fill.tokenizer)):
+        change = FillWords(*own, rate=0.9)
         made = change(text, np.random.RandomState(0))
         assert len(made) == len(text) and made != text
         for token, (begin, end) in zip(*tokenize_with_offsets(text, change.tokenizer), strict=True):

@@ -49,7 +49,8 @@ def build_vocabulary(
 
 
 def _normalise(text: str) -> str:
-    decomposed = unicodedata.normalize("NFD", text.lower())
+    # Each character by itself, as the tokenizer does: `text.lower()` makes a Σ at an end ς.
+    decomposed = unicodedata.normalize("NFD", "".join(map(str.lower, text)))
     return "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
 
 
@@ -61,4 +62,4 @@ def _joins_words(character: str) -> bool:
     """Whether the tokenizer leaves this character inside a word: no Chinese, no punctuation."""
     if "\u3400" <= character <= "\u4dbf" or "\u4e00" <= character <= "\u9fff":
         return False
-    return unicodedata.category(character)[0] in "LN"
+    return unicodedata.category(character)[0] in "LMN"

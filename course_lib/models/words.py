@@ -60,7 +60,8 @@ class WordTokenizer:
     (笔 and 笔记 for 笔记本), with the frequency 0 when they are no words. JiebaTokenizer leaves
     them out, so many words of the vocabulary are never found and become [UNK] in pieces. And
     jieba's hidden Markov model glues characters that it does not know together into words that are
-    not in the vocabulary; it is switched off.
+    not in the vocabulary; it is switched off. What stays: jieba always cuts at symbols other than
+    +#&._%- (冯·诺依曼), so `build_word_vocabulary` gives no such word, and none is ever found.
 
     Args:
         vocabulary: with a pad_token and an unk_token.

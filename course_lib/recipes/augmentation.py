@@ -158,6 +158,7 @@ class FillWords:
         characters = list(text)
         for place, row in zip(hidden, scores.numpy().astype("float64"), strict=True):
             row[[*self.tokenizer.all_special_ids, ids[place]]] = -np.inf
+            row[len(self.tokenizer) :] = -np.inf  # published ERNIEs have rows to spare
             best = np.argsort(-row)[: 4 * self.top]
             names = self.tokenizer.convert_ids_to_tokens(best.tolist())
             best = [i for i, one in zip(best, names, strict=True) if _is_chinese(one)]

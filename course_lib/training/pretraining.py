@@ -58,17 +58,17 @@ class WordEncoder:
             begins. The pieces of a Latin word or a number (##) always belong to one word.
         """
         begins = {begin for _, begin, _ in self.cutter.tokenize(text)}
-        ids: list[int] = []
+        tokens: list[str] = []
         starts: list[bool] = []
         last = 0  # the end of the token before; what stands between has no token
-        for tokens, spans in words_with_offsets(text, self.tokenizer):
-            ids += self.tokenizer.convert_tokens_to_ids(tokens)
+        for own, spans in words_with_offsets(text, self.tokenizer):
+            tokens += own
             starts.append(not begins.isdisjoint(range(last, spans[0][0] + 1)))
-            starts += [False] * (len(tokens) - 1)
+            starts += [False] * (len(own) - 1)
             last = spans[-1][1]
         if starts:
             starts[0] = True
-        return ids, starts
+        return self.tokenizer.convert_tokens_to_ids(tokens), starts
 
 
 def _add_words(cutter: jieba.Tokenizer, path: Path) -> None:
