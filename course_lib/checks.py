@@ -35,7 +35,7 @@ def attempted(exercise: str, *answers: object) -> bool:
     if all(answer is not None and answer is not ... for answer in answers):
         return True
     if all(answer is not ... for answer in answers) and not _names_a_blank(sys._getframe(1)):
-        raise AssertionError(f"{exercise}: your answer is None. Is a `return` missing?")
+        raise AssertionError(f"{exercise}: your answer is None. Is a `return` or `yield` missing?")
     if os.environ.get("NBGRADER_EXECUTION"):
         raise AssertionError(f"{exercise}: not solved yet")
     print(f"\033[33m{exercise}: not solved yet\033[0m")
