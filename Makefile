@@ -73,7 +73,8 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	step() { echo "== $$*"; env "$$@" || failed="$$failed\n  $$*"; }; \
 	nbval() { if ls "$$2"/*.ipynb >/dev/null 2>&1; then \
 		step COURSE_PROFILE=$$1 COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) \
-			--nbval-lax --nbval-sanitize-with tests/nbval_sanitize.cfg "$$2"; \
+			--nbval-lax --nbval-kernel-startup-timeout 600 \
+			--nbval-sanitize-with tests/nbval_sanitize.cfg "$$2"; \
 		else echo "== $$2 holds no notebooks yet"; fi; }; \
 	step $(BIN)/ruff check . ; \
 	step $(BIN)/ruff format --check . ; \

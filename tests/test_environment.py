@@ -418,7 +418,7 @@ def test_the_bootstrap_notebook_is_valid_and_runs(tmp_path):
         pytest.skip("this environment was not made by make; running it would make another one")
     from nbclient import NotebookClient
 
-    client = NotebookClient(notebook, timeout=600, kernel_name="python3")
+    client = NotebookClient(notebook, timeout=600, startup_timeout=600, kernel_name="python3")
     variables = {**os.environ, "JUPYTER_DATA_DIR": str(tmp_path), "HOME": str(tmp_path)}
     client.execute(cwd=str(path.parent), env=variables)
     text = "".join(

@@ -706,7 +706,8 @@ def test_attempted(capsys, monkeypatch):
 def nbval(path: Path) -> subprocess.CompletedProcess:
     """Run nbval as `make test` does."""
     sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"
-    options = ["--nbval-lax", sanitize, "-q", "-p", "no:cacheprovider", "--rootdir", path.parent]
+    options = ["--nbval-lax", "--nbval-kernel-startup-timeout=600", sanitize, "-q"]
+    options += ["-p", "no:cacheprovider", "--rootdir", path.parent]
     with notebooks.course_kernel() as environment:
         command = [sys.executable, "-m", "pytest", *options, path]
         return subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -14,6 +14,7 @@ c.ClearSolutions.begin_solution_delimeter = "BEGIN SOLUTION"
 c.ClearSolutions.end_solution_delimeter = "END SOLUTION"
 # Chapters train models: give a cell the time that it needs on two cores.
 c.ExecutePreprocessor.timeout = 1800
+c.ExecutePreprocessor.startup_timeout = 600
 
 # A warning is no error: without these two, nbgrader gives no points where anything is on stderr.
 c.IgnorePattern.enabled = True

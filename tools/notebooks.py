@@ -590,6 +590,7 @@ def execute(path: Path, profile: str = "cpu", save: bool = True) -> str | None:
             notebook,
             km=manager,
             timeout=1800,
+            startup_timeout=600,
             record_timing=False,
             store_widget_state=False,
             coalesce_streams=True,
