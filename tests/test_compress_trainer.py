@@ -84,6 +84,11 @@ def test_the_metrics_of_entities_and_answers(tmp_path):
     assert trainer._score(Oracle(task[2], len(task[2]))) == 1
     assert 0 < trainer._score(Oracle(task[2], 20)) < 0.9
 
+    nameless = (*task[:2], MapDataset(task[2].data), task[3])  # its labels are called LABEL_0, ...
+    with pytest.raises(InputError, match=r"labels: have the name 'LABEL_0'.* O, B-X"):
+        tasks.compressor(tmp_path / "nameless", task=nameless).compress()
+    assert not (tmp_path / "nameless" / "width_mult_0.5").exists()
+
     *task, examples = tasks.answer_task()
     data = task[2]
     trainer = tasks.compressor(tmp_path, task=task)  # without the examples: positions are compared

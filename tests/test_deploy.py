@@ -182,6 +182,14 @@ def test_inputs_that_do_not_fit_are_refused(exported, tmp_path):
         Predictor(exported, int8=True, mkldnn=False)
 
 
+def test_scores_that_are_no_numbers_are_refused(exported, monkeypatch):
+    predictor = Predictor(exported, threads=1)
+    monkeypatch.setattr(predictor._engine, "run", lambda _: [np.array([[0.1, np.nan]])])
+    for answer in (predictor.classify, predictor.predict):  # the first class would be the best
+        with pytest.raises(InputError, match="gives scores that are infinite or no numbers"):
+            answer(["好"])
+
+
 def test_missing_and_damaged_files_are_refused(exported, tmp_path):
     with pytest.raises(InputError, match="has no"):
         Predictor(tmp_path / "nothing")

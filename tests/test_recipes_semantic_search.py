@@ -338,6 +338,13 @@ def test_reranking_sorts_what_was_found_and_adds_nothing(judge):
     np.testing.assert_array_equal(rerank(model, queries, words, nothing), nothing)
 
 
+def test_a_judge_of_weights_that_are_no_numbers_is_refused(tokenizer):
+    model = CrossEncoder(small(tokenizer), tokenizer, max_length=24)
+    model.score.weight.set_value(paddle.full([32, 1], np.nan))
+    with pytest.raises(InputError, match="scores are infinite or no numbers"):
+        rerank(model, ["猫"], ["好", "狗"], [[0, 1]])
+
+
 def test_a_judges_export_gives_the_same_scores(judge, tokenizer, tmp_path):
     model, _ = judge
     names = ("input_ids", "token_type_ids")

@@ -236,6 +236,11 @@ def test_predict_tags_refuses(tokenizer):
             predict_tags(tagger, bad)
     with pytest.raises(InputError, match="batch_size"):
         predict_tags(tagger, [["在"]], batch_size=0)
+    for crf in (True, False):  # whose best label would be the first one
+        tagger = tiny(tokenizer, crf)
+        tagger.model.classifier.bias.set_value(paddle.full([5], np.nan))
+        with pytest.raises(InputError, match="scores are infinite or no numbers"):
+            predict_tags(tagger, [["在"]])
 
 
 def test_taggers_refuse_labels_that_do_not_fit(tokenizer):

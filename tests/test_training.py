@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
+from course_lib.recipes.steps import accumulate
 from course_lib.runtime import InputError
 from course_lib.training import (
     confusion_matrix,
@@ -21,6 +22,7 @@ import paddle
 import pandas as pd
 import pytest
 import training_runs as runs
+from paddlenlp.data import Pad, Tuple
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +295,51 @@ def test_visualdl_shows_a_resumed_run_whole(tmp_path):
         assert resumed.groupby("tag").step.apply(lambda steps: steps.is_monotonic_increasing).all()
 
 
+class Tags(paddle.nn.Layer):
+    """Scores [N, L, 3] of ids [N, L]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        paddle.seed(0)
+        self.embedding = paddle.nn.Embedding(20, 3)
+
+    def forward(self, ids):
+        return self.embedding(ids)
+
+
+def test_labels_of_tokens_count_but_not_those_that_are_ignored():
+    """By hand, in float64: batches of several sizes, with padding and special tokens at -100."""
+    draw, model = np.random.RandomState(1), Tags()
+    rows = [(draw.randint(0, 20, n), draw.randint(0, 3, n)) for n in (9, 7, 5, 4, 2)]
+    for _, labels in rows:
+        labels[[0, -1]] = -100
+    pad = Tuple(Pad(pad_val=0), Pad(pad_val=-100, dtype="int64"))
+    loader = paddle.io.DataLoader(rows, batch_size=2, collate_fn=pad, return_list=True)
+    ids, labels = (np.concatenate(part)[np.concatenate([y for _, y in rows]) >= 0]
+                   for part in zip(*rows, strict=True))  # fmt: skip
+    scores = model.embedding.weight.numpy()[ids].astype("float64")
+    losses = np.log(np.exp(scores).sum(1)) - scores[np.arange(len(ids)), labels]
+    right = (scores.argmax(1) == labels).mean()
+    assert evaluate(model, loader) == pytest.approx({"loss": losses.mean(), "accuracy": right})
+    history = fit(model, loader, loader, learning_rate=1e-12, progress=False)
+    for part in ("train", "dev"):
+        assert history[f"{part}_loss"] == [pytest.approx(losses.mean())]
+        assert history[f"{part}_accuracy"] == [pytest.approx(right)]
+
+    # pieces of a batch, of which each has its own number of labels, give the batch's gradient
+    (batch,) = paddle.io.DataLoader(rows, batch_size=5, collate_fn=pad, return_list=True)
+    gradients = []
+    for parts in (1, 2, 5):
+        assert accumulate(model, batch, parts, None) == pytest.approx(losses.mean())
+        gradients.append(model.embedding.weight.grad.numpy())
+        model.clear_gradients()
+    np.testing.assert_allclose(gradients[1:], [gradients[0]] * 2, atol=1e-6)
+
+
 def test_confusion_matrix():
+    for wrong in (-1, -100, 3):
+        with pytest.raises(ValueError, match="invalid entry"):
+            confusion_matrix([0, wrong], [0, 0], num_classes=3)
     matrix = confusion_matrix([0, 0, 1, 2, 2], [0, 1, 1, 0, 2], num_classes=3)
     assert matrix.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -366,6 +367,24 @@ class CompressTrainer(CourseTrainer):
             return label_f1
         return next((one for part, one in _EVALUATORS.items() if part in name), None)
 
+    def entity_labels(self) -> list[str]:
+        """Names of labels, of the train_dataset's `label_list` or the model's configuration.
+
+        Raises:
+            InputError: one that seqeval does not know, such as PaddleNLP's default LABEL_0.
+        """
+        config = self.model.config
+        names = getattr(self.train_dataset, "label_list", None)
+        names = names or [config.id2label[index] for index in range(config.num_labels)]
+        for name in names:
+            if not re.fullmatch("O|[BIES]-.+", name):
+                problem = f"have the name {name!r}, of which seqeval makes no entities"
+                expected = (
+                    "O, B-X, I-X, ... in the train_dataset's label_list, or a custom_evaluate"
+                )
+                raise InputError("labels", problem, expected)
+        return names
+
     # ---- checks
 
     def _widths(self) -> list[float]:
@@ -438,6 +457,8 @@ class CompressTrainer(CourseTrainer):
             check_lists(**self._lists(), **self._static_options())
         if parts & {"dynabert", "qat"}:
             check_trainable(self.model)
+        if self._evaluate is None and self._built_in() is entity_f1:
+            self.entity_labels()
         if "qat" in parts:
             self._rounded(self.model)
         return parts
@@ -560,10 +581,8 @@ def label_f1(trainer: CompressTrainer, model: paddle.nn.Layer, loader) -> float:
 
 
 def entity_f1(trainer: CompressTrainer, model: paddle.nn.Layer, loader) -> float:
-    """seqeval's F1 of entities; names of labels as in `label_list` or the model's configuration."""
-    names = getattr(trainer.train_dataset, "label_list", None) or [
-        trainer.model.config.id2label[index] for index in range(trainer.model.config.num_labels)
-    ]
+    """seqeval's F1 of entities."""
+    names = trainer.entity_labels()
     gold, found = [], []
     for batch in loader:
         predicted = model(**_inputs(trainer, batch)).argmax(axis=-1).numpy()

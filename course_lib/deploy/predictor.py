@@ -102,7 +102,8 @@ class Predictor:
 
         Raises:
             InputError: an input is missing, empty or has another shape; it holds a number that the
-                model has no embedding for, or more tokens than the model has positions.
+                model has no embedding for, or more tokens than the model has positions; the model
+                gives NaN or infinity, of which argmax would make the first class.
         """
         shape = None
         arrays, rows = {}, self._engine.rows
@@ -131,7 +132,11 @@ class Predictor:
                 problem = f"{name} has shape {list(value.shape)}"
                 raise InputError("inputs", problem, f"at most {positions} tokens")
             arrays[name] = value
-        return self._engine.run(arrays)
+        outputs = self._engine.run(arrays)
+        if not all(np.isfinite(output).all() for output in outputs):
+            problem = "gives scores that are infinite or no numbers"
+            raise InputError(self.path, problem, "a model whose weights and scales are finite")
+        return outputs
 
     @property
     def tokenizer(self):

@@ -34,7 +34,7 @@ from course_lib.runtime import InputError, seed_everything, select_device
 from course_lib.runtime.errors import whole
 from course_lib.runtime.visible import is_blank
 from course_lib.training import CourseTrainer
-from course_lib.training.prediction import NO_NUMBERS, inference_mode
+from course_lib.training.prediction import check_scores, inference_mode
 
 import numpy as np
 import paddle
@@ -152,8 +152,7 @@ class Classifier:
                 chosen = order[first : first + batch_size]
                 batch = batchify([rows[row] for row in chosen])
                 logits = self.model(*map(paddle.to_tensor, batch)).numpy()
-                if not np.isfinite(logits).all():
-                    raise InputError("model", "its scores are infinite or no numbers", NO_NUMBERS)
+                check_scores(logits)
                 result[chosen] = expit(logits)
         return result
 

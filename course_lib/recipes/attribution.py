@@ -10,7 +10,7 @@ from course_lib.data import convert_example
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, whole
 from course_lib.runtime.visible import is_blank
-from course_lib.training.prediction import NO_NUMBERS, inference_mode
+from course_lib.training.prediction import check_scores, inference_mode
 
 import numpy as np
 import paddle
@@ -312,8 +312,7 @@ class _Question:
             logits = self.model(paddle.to_tensor(ids), paddle.zeros(ids.shape, dtype="int64"))
         if not isinstance(logits, paddle.Tensor) or logits.ndim != 2 or logits.shape[-1] < 2:
             raise InputError("model", "gives no logits of two or more classes", "a classifier")
-        if not bool(paddle.isfinite(logits).all()):
-            raise InputError("model", "its scores are infinite or no numbers", NO_NUMBERS)
+        check_scores(logits)
         return logits.numpy()
 
     def answer(self, scores: np.ndarray, error: float | None = None) -> Attribution:

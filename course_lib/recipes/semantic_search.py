@@ -21,7 +21,7 @@ from course_lib.recipes.steps import train_steps
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, numbers_in, whole
 from course_lib.runtime.visible import is_blank
-from course_lib.training.prediction import inference_mode
+from course_lib.training.prediction import check_scores, inference_mode
 
 import numpy as np
 import paddle
@@ -480,6 +480,7 @@ def _outputs(model, rows: Sequence[tuple], batch_size: int) -> np.ndarray:
         else:
             with inference_mode(model):
                 outputs = model(paddle.to_tensor(ids), paddle.to_tensor(types)).numpy()
+        check_scores(outputs)
         for index, output in zip(chosen, outputs, strict=True):
             found[index] = output
     return np.stack(found)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from course_lib.data.features import IGNORED
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import whole
 from course_lib.training import create_optimizer
@@ -91,8 +92,9 @@ def accumulated_step(
 ) -> float:
     """One optimizer step on a batch that goes through the model in `parts` pieces.
 
-    Each piece's mean loss counts by its share of the rows, so the gradients are those of the whole
-    batch, but for rounding and for dropout's masks. Activations shrink with the pieces.
+    Each piece's mean loss counts by its share of the labels, -100 left out, so the gradients are
+    those of the whole batch, but for rounding and for dropout's masks. Activations shrink with the
+    pieces.
 
     Args:
         criterion: a mean over the rows of (logits, labels); cross entropy when None.
@@ -119,7 +121,7 @@ def accumulate(model, batch: Batch, parts: int, criterion: Loss | None) -> float
 
 
 def pieces_of(batch: Batch, parts: int) -> Iterator[tuple[Batch, float]]:
-    rows = rows_of(batch)
+    rows, labels = rows_of(batch), _counted(batch)
     parts = whole("parts", parts, 1, rows)
     for chosen in np.array_split(np.arange(rows), parts):
         low, high = int(chosen[0]), int(chosen[-1]) + 1
@@ -127,4 +129,10 @@ def pieces_of(batch: Batch, parts: int) -> Iterator[tuple[Batch, float]]:
             piece = {name: tensor[low:high] for name, tensor in batch.items()}
         else:
             piece = [tensor[low:high] for tensor in batch]
-        yield piece, (high - low) / rows
+        yield piece, _counted(piece) / max(1, labels)
+
+
+def _counted(batch: Batch) -> int:
+    """The labels that a mean counts: those of special tokens and padding are left out."""
+    labels = batch["labels"] if isinstance(batch, Mapping) else batch[-1]
+    return int((labels != IGNORED).sum())

@@ -19,7 +19,7 @@ from course_lib.recipes.steps import train_steps
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import finite, whole
 from course_lib.training import span_counts, span_scores
-from course_lib.training.prediction import inference_mode
+from course_lib.training.prediction import check_scores, inference_mode
 
 import numpy as np
 import paddle
@@ -237,7 +237,9 @@ def predict_tags(
             chosen = order[start : start + batch_size]
             rows = [(tagger.encode(sentences[i]), [0] * len(sentences[i])) for i in chosen]
             input_ids, lengths, _ = _batch(tagger, rows)
-            found = tagger.decode(tagger(input_ids, lengths), lengths)
+            emissions = tagger(input_ids, lengths)
+            check_scores(emissions)
+            found = tagger.decode(emissions, lengths)
             for index, labels in zip(chosen, found, strict=True):
                 results[index] = labels
     return results

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from course_lib.data import ResumableBatchSampler
+from course_lib.data.features import IGNORED
 from course_lib.runtime import InputError
 from course_lib.training.checkpoint import (
     Checkpoint,
@@ -135,7 +136,8 @@ def fit(
     as the number of threads is the same.
 
     Args:
-        model: gives logits of shape [batch_size, num_classes].
+        model: gives logits of shape [batch_size, num_classes], or of tokens, [batch_size, seq_len,
+            num_classes]; what is labelled -100 does not count.
         train_loader: batches of [input_ids, token_type_ids, labels].
         dev_loader: the same; without it nothing is evaluated.
         max_steps: stop after so many steps; the learning rate is 0 there.
@@ -314,9 +316,10 @@ class _Run:
         labels = labels.reshape([-1])
         self.step += 1
         self.batch += 1
-        self.loss_sum += loss * len(labels)
-        self.correct += int((logits.argmax(axis=-1) == labels).sum())
-        self.examples += len(labels)
+        count = int((labels != IGNORED).sum())
+        self.loss_sum += loss * count
+        self.correct += int((logits.argmax(axis=-1).reshape([-1]) == labels).sum())
+        self.examples += count
 
     def epoch_means(self) -> dict[str, float]:
         return {

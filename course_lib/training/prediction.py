@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from course_lib.data import batchify_fn, convert_example
+from course_lib.data.features import IGNORED
 from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
 
@@ -61,10 +62,21 @@ def _mode_put_back(model: paddle.nn.Layer) -> Iterator[None]:
             layer.training = training
 
 
+def check_scores(scores: paddle.Tensor | np.ndarray) -> None:
+    """Refuse a model's scores of which the best is none: argmax takes NaN for the best one.
+
+    Raises:
+        InputError: one is not a finite number.
+    """
+    if not bool(np.isfinite(np.asarray(scores)).all()):
+        raise InputError("model", "its scores are infinite or no numbers", NO_NUMBERS)
+
+
 def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, float]:
     """Loss and accuracy over a loader, each example counting the same.
 
     A mean of batch means would count the examples of a short last batch more than the others.
+    Labels may be those of tokens, [N, L]; where they are -100 nothing is counted.
 
     Returns:
         {"loss": mean cross entropy in nats, "accuracy": share of right predictions}.
@@ -77,9 +89,10 @@ def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, 
         for batch in loader:
             logits, labels = forward(model, batch)
             labels = labels.reshape([-1])
+            logits = logits.reshape([len(labels), -1])
             loss_sum += float(F.cross_entropy(logits, labels, reduction="sum"))
             correct += int((logits.argmax(axis=-1) == labels).sum())
-            count += len(labels)
+            count += int((labels != IGNORED).sum())
     if count == 0:
         raise InputError("evaluate", "the loader has no examples", "at least one")
     if not math.isfinite(loss_sum):
@@ -134,8 +147,7 @@ def predict(
             chosen = order[start : start + batch_size]
             batch = batchify([rows[index] for index in chosen])
             logits = model(*[paddle.to_tensor(np.asarray(part)) for part in batch])
-            if not bool(paddle.isfinite(logits).all()):
-                raise InputError("model", "its scores are infinite or no numbers", NO_NUMBERS)
+            check_scores(logits)
             for index, row in zip(chosen, F.softmax(logits, axis=-1).numpy(), strict=True):
                 best = int(row.argmax())
                 results[index] = {
