@@ -220,6 +220,7 @@ def train(
         model_name_or_path,
         label_list=train_ds.label_list,
         vocab_texts=[example["text"] for example in train_ds],
+        problem_type="single_label_classification",
     )
     max_seq_length = checked_length(max_seq_length, model)
     model.config.max_seq_length = max_seq_length  # so that predict cuts texts where training did

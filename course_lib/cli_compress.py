@@ -18,8 +18,9 @@ from course_lib.cli import (
 )
 from course_lib.compression.trainer import CompressTrainer
 from course_lib.data import convert_example, load_reviews, read_examples
+from course_lib.data.readers import listed
 from course_lib.models import load_backbone, suggested_learning_rate
-from course_lib.runtime import atomic_file, seed_everything, select_device
+from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
 
 import paddle
 from paddlenlp.data import DataCollatorWithPadding
@@ -80,6 +81,9 @@ def main(words: Sequence[str]) -> None:
     names = [model.config.id2label[index] for index in range(len(model.config.id2label))]
     if data.train_file is None:
         splits = [load_reviews(name, max_examples=data.max_examples) for name in ("train", "dev")]
+        if names != splits[0].label_list:
+            problem = f"has the labels {listed(names)}, the course's reviews have others"
+            raise InputError(data.model_name_or_path, problem, "--train_file and --dev_file")
     else:
         reading = {"columns": split_columns(data.columns), "encoding": data.encoding}
         splits = [

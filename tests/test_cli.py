@@ -444,7 +444,25 @@ def test_compress(files, trained, capsys):
     assert "holds a run of compress" in refused(capsys, compress_arguments(files, trained))
 
 
+def test_other_labels_get_a_new_head_which_is_said_in_one_line(files, trained, capsys):
+    for names in (("差", "好", "一般"), ("1", "0")):
+        renamed = dict(zip(("差", "好"), names, strict=False))
+        rows = [(text, renamed[label]) for text, label in ROWS * 4]
+        rows += [("一般的房间", names[-1])] * 2
+        write_tsv(files["train"], rows)
+        write_tsv(files["dev"], rows)
+        files["out"] = files["out"].with_name(f"of {len(names)}")
+        assert cli.main(train_arguments(files, trained)) == 0
+        (said,) = [li for li in capsys.readouterr().err.splitlines() if "begins anew" in li]
+        assert said.startswith(f"warning: {trained} was trained for 好, 差, not for ")
+    tested = ["--model_dir", str(files["out"] / "model"), "--test_file", str(files["dev"])]
+    assert cli.main(["evaluate", *tested]) == 0
+
+
 def test_compress_refuses(files, trained, capsys):
+    words = ["compress", "--model_name_or_path", str(trained), "--output_dir", str(files["out"])]
+    told = refused(capsys, words)
+    assert "labels '好', '差', the course's reviews have others" in told
     error = refused(capsys, compress_arguments(files, trained, "--strategy", "ptqq"))
     assert "strategy: is 'ptqq'" in error
     error = refused(capsys, compress_arguments(files, files["out"].parent))

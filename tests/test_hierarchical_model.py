@@ -196,7 +196,13 @@ def test_a_training_may_begin_with_weights_of_another(work, tmp_path, capsys):
     flags[-3:] = [tmp_path / "b", "--init_from_ckpt", old]
     assert run(words(work, "train", *flags), capsys)[0] == 0
     task.tiny_model(tmp_path / "other", hidden_size=32)
+    other_order = shutil.copytree(work / "checkpoint", tmp_path / "order")
+    config = json.loads((other_order / "config.json").read_text(encoding="utf-8"))
+    names = list(config["id2label"].values())
+    config["id2label"] = dict(enumerate(names[::-1]))
+    (other_order / "config.json").write_text(json.dumps(config), encoding="utf-8")
     for path, said in (
+        (other_order / "model.safetensors", "in this order"),
         (tmp_path / "none.pdparams", "does not exist"),
         (tmp_path / "other" / "model.safetensors", "is of another model"),
         (work / "data" / "label.txt", "is damaged"),

@@ -354,9 +354,46 @@ def test_a_fresh_tokenizer_leaves_nothing_behind_and_can_be_saved(tmp_path, monk
     assert again.vocab.token_to_idx == tokenizer.vocab.token_to_idx
 
 
-def test_another_number_of_classes_is_refused(saved):
-    with pytest.raises(InputError, match="has 2 classes, not 3"):
-        load_backbone(saved, num_classes=3)
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"label_list": ["negative", "positive"]}, None),
+        ({"num_classes": 2}, None),
+        ({"label_list": ["positive", "negative"]}, "for negative, positive, not for positive, neg"),
+        (
+            {"label_list": ["差", "好"]},
+            "not for 差, 好: its encoder is kept, and its head begins anew",
+        ),
+        ({"label_list": ["差", "中", "好"]}, "not for 差, 中, 好"),
+        ({"num_classes": 3}, "not for 3 classes"),
+        ({"problem_type": "multi_label_classification"}, "for one class a text, not for several"),
+    ],
+)
+def test_a_head_is_kept_for_its_own_classes_only(saved, asked, told, recwarn):
+    before, _ = load_backbone(saved)
+    before.classifier.bias.set_value(paddle.ones([2]))
+    save_model(before, load_backbone(saved)[1], saved)
+    seed_everything(5)
+    loaded, _ = load_backbone(saved, **asked)
+    said = [str(one.message) for one in recwarn if one.category is UserWarning]
+    names = list(loaded.config.id2label.values())
+    assert len(names) == loaded.config.num_labels == loaded.classifier.weight.shape[1]
+    assert names == asked.get("label_list", names)
+    kept = loaded.classifier.bias.tolist() == [1, 1]
+    old, new = before.state_dict(), loaded.state_dict()
+    same = {name for name in old if np.array_equal(old[name].numpy(), new[name].numpy())}
+    assert same | {"classifier.weight", "classifier.bias"} == set(old)
+    if told is None:
+        assert kept and same == set(old) and not said
+    else:
+        assert len(said) == 1 and told in said[0] and str(saved) in said[0]
+        assert loaded.classifier.bias.abs().sum() == 0 and "classifier.weight" not in same
+        assert 0.01 < float(loaded.classifier.weight.std()) < 0.03  # initializer_range is 0.02
+        with pytest.raises(InputError, match=r"was trained for (negative, positive|one class)"):
+            load_backbone(saved, trained=True, **asked)
+
+
+def test_a_number_of_classes_fits_the_names():
     with pytest.raises(InputError, match="num_classes"):
         load_backbone("fresh", num_classes=2, label_list=["a", "b", "c"], vocab_texts=TEXTS)
 

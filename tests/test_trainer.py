@@ -289,7 +289,8 @@ def test_a_run_that_was_moved_finds_its_best_checkpoint_again(tmp_path, monkeypa
     rows = tiny_trainer.features(tokenizer, 8)
     scores = iter((0.1, 0.9, 0.5, 0.4, 0.3, 0.2))
     options = {
-        "eval_dataset": rows, "compute_metrics": lambda _: {"score": next(scores)}, "save_steps": 1,
+        "eval_dataset": rows, "save_steps": 1,
+        "compute_metrics": lambda p: {"score": next(scores) if len(p.label_ids) == 8 else 0},
         "evaluation_strategy": "steps", "eval_steps": 1, "metric_for_best_model": "score",
         "load_best_model_at_end": True, "save_total_limit": 2, "features": rows,
     }  # fmt: skip
@@ -374,7 +375,44 @@ class Scripted:
         self.values = list(values)
 
     def __call__(self, prediction) -> dict[str, float]:
-        return {"accuracy": self.values.pop(0)}
+        two = len(prediction.label_ids) == 2  # the look before the first step
+        return {"accuracy": 0 if two else self.values.pop(0)}
+
+
+@pytest.mark.parametrize(
+    ("metric", "given", "known"),
+    [
+        ("f1", {"accuracy": 0.5}, "accuracy, loss"),
+        ("Accuracy", {"accuracy": 0.5, "eval_own": 1}, "accuracy, loss, own"),
+        ("f1", None, "loss"),
+        ("eval_accuracy", {"accuracy": 0.5}, None),
+        ("late", {"accuracy": 0.5}, None),
+        ("broken", {"accuracy": 0.5}, None),
+    ],
+)
+def test_a_metric_that_there_is_not_is_refused_before_the_first_step(
+    tmp_path, metric, given, known
+):
+    def measure(prediction):
+        whole = len(prediction.label_ids) == 4
+        if metric == "broken" and not whole:
+            raise ValueError("needs all rows")
+        return {**given, metric: 1.0} if whole and metric in ("late", "broken") else dict(given)
+
+    rows = build(tmp_path).train_dataset[:4]
+    options = {**EVALUATED, "metric_for_best_model": metric, "max_steps": 1}
+    trainer = build(
+        tmp_path, eval_dataset=rows, compute_metrics=measure if given else None, **options
+    )
+    if known is None:
+        trainer.train()
+        assert trainer.state.best_metric is not None
+        return
+    with pytest.raises(
+        InputError, match=f"^metric_for_best_model: is '{metric}'.* one of {known}$"
+    ):
+        trainer.train()
+    assert trainer.state.global_step == 0 and not list(tmp_path.glob("checkpoint-*"))
 
 
 EVALUATED = {

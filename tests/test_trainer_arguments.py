@@ -740,7 +740,7 @@ def test_the_best_model_comes_back(tmp_path, rows, kind, metric, greater, best):
     trainer = trained(
         tmp_path,
         kind,
-        compute_metrics=lambda prediction: {name: next(scores)},
+        compute_metrics=lambda p: {name: next(scores) if len(p.label_ids) == 4 else 0},
         load_best_model_at_end=True,
         metric_for_best_model=metric,
         greater_is_better=greater,

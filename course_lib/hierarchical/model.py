@@ -24,11 +24,13 @@ from course_lib.hierarchical.thresholds import (
 )
 from course_lib.models import load_backbone, suggested_learning_rate
 from course_lib.models.backbone import (
+    MULTI_LABEL,
     WEIGHT_FILES,
     _load_tokenizer,
     _quiet,
     _read_config,
     _weight_shapes,
+    check_same_labels,
 )
 from course_lib.runtime import InputError, seed_everything, select_device
 from course_lib.runtime.errors import whole
@@ -44,7 +46,6 @@ from paddlenlp.trainer import EarlyStoppingCallback, EvalPrediction, TrainingArg
 from safetensors.numpy import load_file
 from scipy.special import expit
 
-PROBLEM = "multi_label_classification"
 CHECKPOINTS, LOGS = "checkpoints", "logs"
 # The head begins at random, and most of its labels are rare: at the backbone's own rate a few
 # epochs teach it no more than the upper levels.
@@ -299,9 +300,9 @@ def train(
         model_name,
         label_list=taxonomy.labels,
         vocab_texts=[example["text"] for example in train_examples],
-        problem_type=PROBLEM,
+        problem_type=MULTI_LABEL,
     )
-    model.config.problem_type = PROBLEM  # a hub's own configuration may have left it out
+    model.config.problem_type = MULTI_LABEL  # a hub's own configuration may have left it out
     for name, parameter in model.named_parameters():
         if not name.startswith(f"{model.base_model_prefix}."):
             parameter.optimize_attr["learning_rate"] = HEAD_RATE
@@ -403,6 +404,7 @@ def _load_weights(model: paddle.nn.Layer, path: Path) -> None:
             have, want = theirs.get(name, "absent"), ours.get(name, "absent")
             problem = f"is of another model: {name} is {have} there and {want} here"
             raise InputError(path, problem, "weights of this model with these labels")
+    check_same_labels(model, path.parent)
     safe = path.suffix == ".safetensors"
     state = load_file(path) if safe else paddle.load(str(path), return_numpy=True)
     model.set_state_dict(state)

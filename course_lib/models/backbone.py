@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,7 @@ learning rate of 5e-4 is as good with many steps, and worse with few.
 
 HEAD_PREFIXES = ("classifier.",)
 CLASSIFIER = "ForSequenceClassification"
+MULTI_LABEL = "multi_label_classification"
 CUT = ("heads_per_layer", "neurons_per_layer")  # in the configuration of a pruned model
 WEIGHT_FILES = ("model.safetensors", "model_state.pdparams")
 
@@ -68,7 +70,9 @@ def load_backbone(
             directory's head has, else 2.
         vocab_texts: training texts from which a fresh model's vocabulary is built.
         label_list: names of the classes in the order of their ids; kept in the configuration
-            (`model.config.id2label`), so that they are known after saving and loading.
+            (`model.config.id2label`), so that they are known after saving and loading. A directory
+            whose head was trained for other names, or another `num_classes`, gets a new head of
+            random weights on its encoder, and a warning says so.
         trained: ask for a classifier that has been trained: a directory with a whole head and the
             names of its classes. A head of random weights is refused.
         **config: changes to the configuration, for example `hidden_dropout_prob=0.2`.
@@ -95,7 +99,7 @@ def load_backbone(
         num_classes = len(label_list)
     with _quiet():
         if Path(name).is_dir() and name != "fresh":
-            model, tokenizer = _from_directory(Path(name), num_classes, config, trained)
+            model, tokenizer = _from_directory(Path(name), num_classes, label_list, config, trained)
         elif Path(name).is_file():
             raise InputError(name, "is a file", "a directory written by save_model")
         elif trained:
@@ -219,7 +223,13 @@ def _write_vocabulary(vocabulary: list[str], directory: str | os.PathLike) -> No
     (Path(directory) / "vocab.txt").write_text(text, encoding="utf-8", newline="\n")
 
 
-def _from_directory(directory: Path, num_classes: int | None, config: dict, trained: bool):
+def _from_directory(
+    directory: Path,
+    num_classes: int | None,
+    label_list: Sequence[str] | None,
+    config: dict,
+    trained: bool,
+):
     config_file = directory / "config.json"
     settings = _read_config(config_file)
     if any(settings.get(key) is not None for key in CUT):
@@ -241,11 +251,25 @@ def _from_directory(directory: Path, num_classes: int | None, config: dict, trai
         problem = f"names {len(names)} classes in id2label, but the weights have {head}"
         raise InputError(config_file, problem, "one name a class")
     saved_classes = len(names) or head
-    if head is not None and num_classes not in (None, head):
-        raise InputError(directory, f"has {head} classes, not {num_classes}", f"num_classes={head}")
+    kind = settings.get("problem_type") == MULTI_LABEL, config.get("problem_type") == MULTI_LABEL
+    before = now = ""
+    if num_classes not in (None, head) or (
+        label_list is not None and saved_labels(directory) not in ([], list(label_list))
+    ):
+        before, now = _classes(names, head), _classes(label_list, num_classes)
+    elif "problem_type" in config and kind[0] != kind[1]:
+        before, now = ("one class a text", "several")[:: -1 if kind[0] else 1]
+    new_head = head is not None and before != now
+    if new_head and trained:
+        raise InputError(directory, f"was trained for {before}", f"one for {now}")
+    if new_head:
+        config = {"problem_type": None, **config}
     try:
         model = AutoModelForSequenceClassification.from_pretrained(
-            str(directory), num_classes=num_classes or saved_classes or 2, **config
+            str(directory),
+            num_classes=num_classes or saved_classes or 2,
+            ignore_mismatched_sizes=new_head,
+            **config,
         )
     except Exception as error:  # paddlenlp raises anything from AttributeError to RuntimeError here
         reason = " ".join(str(error).split())[:200]
@@ -279,7 +303,70 @@ def _from_directory(directory: Path, num_classes: int | None, config: dict, trai
             f"has {len(surplus)} weights that config.json leaves out, first {surplus[0]}",
             "the configuration that belongs to it",
         )
+    if new_head:
+        _renew_head(model, directory, before, now)
     return model, tokenizer
+
+
+def saved_labels(directory: str | os.PathLike) -> list[str]:
+    """The names of a saved model's classes by id; none where nobody has named them.
+
+    Raises:
+        InputError: config.json is missing or damaged.
+    """
+    file = Path(directory, "config.json")
+    names = _class_names(file, _read_config(file))
+    return [] if names == [f"LABEL_{number}" for number in range(len(names))] else names
+
+
+def check_head(
+    model: paddle.nn.Layer, directory: str | os.PathLike, label_list: Sequence[str]
+) -> None:
+    """Let a model that was loaded from a directory keep its head only for the classes it learned.
+
+    Where the head's names are others, or as many but in another order, it gets a new one of random
+    weights, and a warning says so. (PaddleNLP would train the old one on under new names.)
+    """
+    if Path(directory).is_dir():
+        shapes = _weight_shapes(_weight_file(Path(directory)))
+        head = next((shape[-1] for name, shape in shapes.items() if _is_head(name) and shape), None)
+        other = saved_labels(directory) not in ([], list(label_list)) or head != len(label_list)
+        if head is not None and other:
+            before = _classes(saved_labels(directory), head)
+            _renew_head(model, directory, before, _classes(label_list, None))
+
+
+def check_same_labels(model: paddle.nn.Layer, directory: str | os.PathLike) -> None:
+    """Refuse weights whose configuration beside them names other classes than the model.
+
+    Raises:
+        InputError: other names, or the same in another order.
+    """
+    ours = getattr(getattr(model, "config", None), "id2label", None) or {}
+    ours = [ours[index] for index in sorted(ours)]
+    theirs = saved_labels(directory) if Path(directory, "config.json").is_file() else []
+    if theirs and ours and ours != theirs:
+        problem = f"is of a model for {_classes(theirs, 0)}"
+        raise InputError(directory, problem, f"one for {_classes(ours, 0)}, in this order")
+
+
+def _renew_head(model: paddle.nn.Layer, directory, before: str, now: str) -> None:
+    for name, layer in model.named_sublayers():
+        if _is_head(f"{name}."):
+            model._init_weights(layer)
+            if getattr(layer, "bias", None) is not None:
+                layer.bias.set_value(paddle.zeros_like(layer.bias))
+    warnings.warn(
+        f"{directory} was trained for {before}, not for {now}: its encoder is kept, "
+        "and its head begins anew with random weights",
+        stacklevel=4,
+    )
+
+
+def _classes(names: Sequence[str] | None, count: int | str | None) -> str:
+    if not names:
+        return f"{count} classes"
+    return ", ".join(names[:5]) + (f", ... ({len(names)} classes)" if len(names) > 5 else "")
 
 
 def _from_hub(name: str, num_classes: int, config: dict):

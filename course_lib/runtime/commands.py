@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable
 
 from course_lib.runtime.errors import InputError
@@ -32,9 +33,22 @@ def positive(text: str) -> float:
 
 
 def exit_status(command: Callable[[], int | None]) -> int:
-    """Run a command: 0 done, 2 wrong input, which is told in one line on standard error."""
+    """Run a command: 0 done, 2 wrong input, which is told in one line on standard error.
+
+    So is a warning: the line of code that it comes from tells a user of commands nothing.
+    """
+    shown = warnings.showwarning
+
+    def tell(message, category, *place) -> None:
+        if category is UserWarning:
+            print(f"warning: {message}", file=sys.stderr)
+        else:
+            shown(message, category, *place)
+
     try:
-        return command() or 0
+        with warnings.catch_warnings():
+            warnings.showwarning = tell
+            return command() or 0
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

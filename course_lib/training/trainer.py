@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, ResumableBatchSampler
+from course_lib.models.backbone import _quiet, check_same_labels
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.errors import whole
 from course_lib.training.checkpoint import (
@@ -112,10 +113,11 @@ class CourseTrainer(Trainer):
         Raises:
             InputError: a number among the arguments makes no sense; a column is missing or unknown
                 to the model, or a row holds something else than numbers; a label is out of the
-                range of the model's head; the loss of the first rows is not one finite number that
-                depends on the weights; the output directory holds foreign files, or, without a
-                resume and without overwrite_output_dir, checkpoints of an earlier run; the
-                checkpoint is not whole or is one of another model.
+                range of the model's head; an evaluation does not give `metric_for_best_model`; the
+                loss of the first rows is not one finite number that depends on the weights; the
+                output directory holds foreign files, or, without a resume and without
+                overwrite_output_dir, checkpoints of an earlier run; the checkpoint is not whole or
+                is one of another model.
         """
         check_arguments(self.args)
         check_trainable(self.model)
@@ -123,6 +125,7 @@ class CourseTrainer(Trainer):
         self._loss_sum, self._carried, self._unknown = None, 0.0, 0
         self._check_output_dir(checkpoint)
         self._check_data()
+        self._check_metric(ignore_keys_for_eval)
         if checkpoint is not None:
             self._check_weights(checkpoint)
             self._restore_callbacks(checkpoint)
@@ -396,6 +399,38 @@ class CourseTrainer(Trainer):
                     raise InputError("train_dataset", problem, "features without it")
         self._check_loss(batch, read)
 
+    def _check_metric(self, ignore_keys) -> None:
+        """Look for the metric that chooses the best model; upstream stops after the first epoch."""
+        data, wanted, prefix = self.eval_dataset, self.args.metric_for_best_model, "eval"
+        if wanted is None or not data or self.args.evaluation_strategy == IntervalStrategy.NO:
+            return
+        if isinstance(data, dict):  # upstream chooses by the last one
+            prefix, data = f"eval_{list(data)[-1]}", list(data.values())[-1]
+        wanted = wanted if wanted.startswith("eval_") else f"eval_{wanted}"
+        if wanted == f"{prefix}_loss" or not has_length(data):
+            return
+        few = [data[row] for row in range(min(len(data), 2 * self.args.world_size))]
+        callbacks, self.callback_handler.callbacks = self.callback_handler.callbacks, []
+        try:
+            for rows in (few, data):  # some metrics need all rows, or names that come later
+                try:
+                    loader = self.get_eval_dataloader(rows)
+                    with _quiet():
+                        loop = self.evaluation_loop(
+                            loader, "Metrics", ignore_keys=ignore_keys, metric_key_prefix=prefix
+                        )
+                except Exception:
+                    if rows is data:
+                        raise
+                    continue
+                if wanted in loop.metrics:
+                    return
+        finally:
+            self.callback_handler.callbacks = callbacks
+        known = ", ".join(sorted(name.removeprefix("eval_") for name in loop.metrics))
+        problem = f"is {self.args.metric_for_best_model!r}, which an evaluation does not give"
+        raise InputError("metric_for_best_model", problem, f"one of {known or 'none'}")
+
     def _check_loss(self, batch: Mapping, read: dict[str, Columns]) -> None:
         mode = self.model.training
         self.model.eval()
@@ -443,6 +478,7 @@ class CourseTrainer(Trainer):
                 have, want = theirs.get(name, "absent"), ours.get(name, "absent")
                 problem = f"is one of another model: {name} is {have} there and {want} here"
                 raise InputError(checkpoint, problem, "a checkpoint of this model")
+        check_same_labels(self.model, checkpoint)
         for name, value in _read_seal(checkpoint).get("batches", {}).items():
             now = self._describe_batches().get(name)
             if now != value:
