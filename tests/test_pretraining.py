@@ -104,6 +104,9 @@ def test_added_words_are_read_and_drawn(tokenizer):
     loader = create_pretraining_dataloader(sequences, tokenizer, mask_rate=0.9)
     read = np.concatenate([batch["input_ids"].numpy().ravel() for batch in loader])
     assert word in read, "one of the random tokens that stand for hidden ones"
+    small = ErnieForMaskedLM(ErnieConfig(vocab_size=word, **SIZES))
+    with pytest.raises(InputError, match=f"tokenizer: has {word + 1} tokens; expected at most"):
+        pretrain(small, tokenizer, "no file is read yet")
 
 
 def test_whole_words_are_hidden_at_the_stated_rates(tokenizer, encoder):

@@ -238,8 +238,12 @@ def pretrain(
 
     Raises:
         InputError: a file cannot be read or has nothing to learn from; `output_dir/model` holds
-            something else than a model.
+            something else than a model; the tokenizer has more tokens than the model has rows.
     """
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        expected = f"at most {rows}, the rows of the model's embedding (add_words makes both grow)"
+        raise InputError("tokenizer", f"has {len(tokenizer)} tokens", expected)
     encoder = WordEncoder(tokenizer, user_dictionary)
     loaders = []
     for path, mode in ((train_file, "train"), (dev_file, "dev")):
