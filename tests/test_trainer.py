@@ -186,6 +186,19 @@ def test_gradients_left_over_at_the_end_of_an_epoch_do_not_spoil_a_resume(tmp_pa
     assert runs.weights_digest(resumed.model) == runs.weights_digest(trainer.model)
 
 
+def test_the_loss_of_a_batch_without_a_step_is_not_logged(tmp_path):
+    options = {"gradient_accumulation_steps": 2, "learning_rate": 0, "dropout": 0.0}
+    trainer = build(tmp_path, max_steps=3, **options)  # 3 batches: 1 too many for an epoch's step
+    trainer.train()
+    sampler = trainer.get_train_dataloader().batch_sampler
+    rows, collate = trainer.train_dataset, trainer.data_collator
+    for epoch, logged in enumerate(losses(trainer)):
+        batches = [collate([rows[i] for i in batch]) for batch in sampler.batches(epoch)[:2]]
+        expected = np.mean([float(trainer.compute_loss(trainer.model, one)) for one in batches])
+        assert logged == pytest.approx(expected, rel=1e-5)
+    assert trainer.state.log_history[-1]["train_loss"] == pytest.approx(np.mean(losses(trainer)))
+
+
 def test_a_checkpoint_that_is_not_whole_is_passed_over(unbroken, tmp_path):
     source, weights, _ = unbroken
     for step in (4, 6, 8):

@@ -164,12 +164,16 @@ class CourseTrainer(Trainer):
 
     def training_step(self, model, inputs):
         loss = super().training_step(model, inputs)
+        self._steps.pending = loss + self._steps.pending
         if self._carried:  # upstream has set its sum to 0
             self._globalstep_last_logged = _logged_loss(self.state)[1]
             loss, self._carried = loss + self._carried, 0.0
         return loss
 
     def _maybe_log_save_evaluate(self, tr_loss, *args, **kwargs):
+        if isinstance(self._steps.pending, paddle.Tensor):  # of an epoch's last batches
+            tr_loss.subtract_(self._steps.pending)
+            self._steps.pending = 0.0
         self._loss_sum = tr_loss
         super()._maybe_log_save_evaluate(tr_loss, *args, **kwargs)
 
@@ -496,6 +500,7 @@ class _ExactSteps(TrainerCallback):
         self.trainer = trainer
         self.resumed: Path | None = None  # the checkpoint
         self.started = 0  # the step that the training goes on from
+        self.pending: paddle.Tensor | float = 0.0  # losses of batches that have made no step yet
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Find the best checkpoint where it is now: the state has its path of then."""
@@ -520,12 +525,16 @@ class _ExactSteps(TrainerCallback):
 
     def on_epoch_begin(self, args, state, control, train_dataloader=None, optimizer=None, **kwargs):
         # Batches that do not fill the last accumulation of an epoch leave a gradient behind that
-        # upstream adds to the next epoch's first step, and that no checkpoint holds.
+        # upstream adds to the next epoch's first step, and that no checkpoint holds. (Their losses
+        # would be logged as the last step's.)
         optimizer.clear_grad()
         sampler = getattr(train_dataloader, "batch_sampler", None)
         if isinstance(sampler, ResumableBatchSampler):  # upstream passes over used batches itself
             updates = max(len(train_dataloader) // args.gradient_accumulation_steps, 1)
             sampler.set_epoch(state.global_step // updates)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.pending = 0.0
 
     def on_step_begin(self, args, state, control, **kwargs):
         seed_step(args.seed + 1_000_003 * args.dataset_rank, state.global_step)
