@@ -199,6 +199,14 @@ def test_the_loss_of_a_batch_without_a_step_is_not_logged(tmp_path):
     assert trainer.state.log_history[-1]["train_loss"] == pytest.approx(np.mean(losses(trainer)))
 
 
+def test_a_loss_that_is_no_number_ends_the_training_and_the_evaluation(tmp_path):
+    trainer = build(tmp_path, learning_rate=1e30, save_steps=1)
+    with pytest.raises(InputError, match=r"model: its loss is (nan|inf) at step [1-3]; expected f"):
+        trainer.train()
+    with pytest.raises(InputError, match="model: its eval_loss is nan"):
+        trainer.evaluate(trainer.train_dataset)
+
+
 def test_a_checkpoint_that_is_not_whole_is_passed_over(unbroken, tmp_path):
     source, weights, _ = unbroken
     for step in (4, 6, 8):

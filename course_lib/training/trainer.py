@@ -31,6 +31,7 @@ from course_lib.training.checkpoint import (
     verify_files,
 )
 from course_lib.training.loop import seed_step
+from course_lib.training.prediction import NO_NUMBERS
 
 import numpy as np
 import paddle
@@ -182,7 +183,15 @@ class CourseTrainer(Trainer):
 
         Upstream divides the loss since the resume by all steps, and all planned steps by the time
         since the resume (1145), even where the training stops early.
+
+        Raises:
+            InputError: a loss that is not finite; upstream trains on, saves such weights, and
+                metrics take NaN for the best score.
         """
+        for name, value in logs.items():
+            if name.endswith("loss") and not math.isfinite(value):
+                problem = f"its {name} is {value} at step {self.state.global_step}"
+                raise InputError("model", problem, NO_NUMBERS)
         start, now = self._steps.started, self.state.global_step
         share, (total, last) = 1.0, _logged_loss(self.state)
         unknown = self._unknown if last < start else 0  # else taken to be like the ones after them
