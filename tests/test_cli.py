@@ -103,7 +103,9 @@ def test_train_evaluate_predict(files, tiny, capsys):
     scores = last_json(capsys.readouterr().out)
     assert scores["labels"] == sorted(["好", "差"])
     assert scores["test_accuracy"] == figures["dev_accuracy"]
-    assert sum(map(sum, scores["confusion"])) == len(ROWS)
+    assert sum(cell["count"] for cell in scores["confusion"]) == len(ROWS)
+    hits = [one["count"] for one in scores["confusion"] if one["label"] == one["predicted"]]
+    assert sum(hits) / len(ROWS) == scores["test_accuracy"]
 
     output = files["out"].parent / "predictions.jsonl"
     arguments = ["predict", "--model_dir", model_dir, "--input_file", str(files["dev"])]
@@ -113,6 +115,24 @@ def test_train_evaluate_predict(files, tiny, capsys):
     right = sum(r["label"] == label for r, (_, label) in zip(results, ROWS, strict=True))
     assert right / len(ROWS) == scores["test_accuracy"]
     assert all(r["probability"] == max(r["probabilities"].values()) for r in results)
+
+
+def test_thousands_of_classes_fit_on_a_line(files, tmp_path, capsys):
+    names = [f"类{number}" for number in range(3000)]
+    model, tokenizer = load_backbone(
+        "fresh", vocab_texts=GOOD * 3, label_list=names, num_hidden_layers=1, hidden_size=8,
+        num_attention_heads=1, intermediate_size=8, max_position_embeddings=64,
+    )  # fmt: skip
+    where = ["--model_dir", str(save_model(model, tokenizer, tmp_path / "model"))]
+    tested = write_tsv(tmp_path / "test.tsv", [(text, "类2999") for text in GOOD])
+    assert cli.main(["evaluate", *where, "--test_file", str(tested)]) == 0
+    said = capsys.readouterr().out
+    assert len(said) < 100_000 and len(last_json(said)["confusion"]) <= len(GOOD)
+    assert cli.main(["predict", *where, "--input_file", str(tested)]) == 0
+    for line in capsys.readouterr().out.splitlines():
+        result = json.loads(line)
+        assert len(line) < 5000 and len(result["probabilities"]) == cli.MOST_CLASSES
+        assert next(iter(result["probabilities"])) == result["label"]
 
 
 def test_few_steps_are_said(files, tiny, capsys):
