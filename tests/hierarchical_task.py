@@ -56,7 +56,6 @@ def tiny_model(path, **config) -> Path:
     """An untrained tiny model that `model_name` can name."""
     seed_everything(1)
     texts = [row["text"] for row in examples(200)]
-    model, tokenizer = load_backbone(
-        "fresh", vocab_texts=texts, label_list=LABELS, **{**TINY, **config}
-    )
+    config = {"problem_type": "multi_label_classification", **TINY, **config}
+    model, tokenizer = load_backbone("fresh", vocab_texts=texts, label_list=LABELS, **config)
     return save_model(model, tokenizer, path)

@@ -210,6 +210,8 @@ BAD = [
     ("invalid JSON", "a.jsonl", JSONL + "{'text': 1}\n", r"line 5: not valid JSON .*column 2"),
     ("two objects", "a.jsonl", '{"text": "a", "label": 1} {}\n', r"line 1: not valid JSON"),
     ("JSON array", "a.jsonl", JSONL + "[]\n", r"line 5: JSON array, not an object"),
+    ("file is an array", "a.jsonl", '[\n {"text": "a", "label": 1}\n]\n',
+     r"line 1: the file is a JSON array, .*jq -c"),
     ("JSON deep", "a.jsonl", "[" * 10**5, r"line 1: JSON out of bounds"),
     ("JSON long number", "a.jsonl", '{"text": ' + "9" * 5000 + "}", r"line 1: JSON out of bounds"),
     ("text no string", "a.jsonl", '{"text": 5, "label": 1}\n', r"line 1: text is a JSON number"),

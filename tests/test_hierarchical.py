@@ -392,12 +392,16 @@ def test_each_line_of_doccano_keeps_its_own_labels_alone(tmp_path):
         ({"text": " ", "label": ["书"]}, "empty text"),
         ({"text": "好", "label": "书"}, "label is a JSON string"),
         ({"text": "好", "label": [[0, 1, "书"]]}, "label is a list of array"),
-        ({"text": "好", "annotations": [{"label": 1}]}, "labels as numbers"),
-        ({"text": "好", "label": ["书,店"]}, "holds a comma or an empty part"),
-        ({"text": "好", "label": ["书##"]}, "holds a comma or an empty part"),
+        ({"text": "好", "annotations": [{"label": 1}]}, "labels in 'annotations': numbers"),
+        ({"text": "好", "cats": ["书"]}, "labels in 'cats': of a project for intent"),
+        ({"text": "好", "entities": [{"label": "书"}]}, "labels in 'entities': places in the text"),
+        ({"text": "好", "label": ["书"], "labels": ["店"]}, "other names in labels than in label"),
+        ({"text": "好", "label": ["酒店 ## 位置"]}, "white space around a part; expected ## with"),
+        ({"text": "好", "label": ["书,店"]}, "holds a comma"),
+        ({"text": "好", "label": ["书##"]}, "has an empty part"),
         ({"text": "好", "label": [""]}, "empty label"),
         ({"text": "前", "label": ["店"]}, "the text of line 1 with other labels"),
-        (["text"], "a JSON array"),
+        (["text"], "JSON array"),
     ],
 )
 def test_lines_of_doccano_that_are_none(record, words, tmp_path):
@@ -406,10 +410,38 @@ def test_lines_of_doccano_that_are_none(record, words, tmp_path):
         read_doccano(tmp_path / "a.jsonl")
 
 
+def test_all_faults_of_an_export_are_named_and_other_findings_of_a_directory(tmp_path, capsys):
+    rows = [{"text": str(row), "label": ["酒店 ## 位置" if row % 2 else "书"]} for row in range(16)]
+    write_lines(tmp_path / "a.jsonl", *rows)
+    told = r"line 2: .* white space .* \(and 7 more faults, in line 4, 6, 8, 10, 12, \.\.\.\)"
+    with pytest.raises(InputError, match=told):
+        read_doccano(tmp_path / "a.jsonl")
+    files = {"label.txt": "书\n酒店 ## 位置\n书##好\n\n", "train.txt": "甲\t书\n乙\t酒店 ## 位置\n",
+             "dev.txt": "丙\t店\n"}  # fmt: skip
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, "utf-8")
+    assert main(["check", str(tmp_path)]) == 2
+    said = capsys.readouterr().out
+    for place, problem in (
+        ("label.txt, line 2", "white space around a part"),
+        ("label.txt, line 4", "an empty line"),
+        ("train.txt, line 2", "the label '酒店 ## 位置' is not in the label file"),
+        ("dev.txt, line 1", "the label '店' is not in the label file"),
+    ):
+        assert any(place in line and problem in line for line in said.splitlines())
+
+
 def test_doccano_files_that_hold_nothing(tmp_path):
     (tmp_path / "a.jsonl").write_text("{nonsense\n", "utf-8")
-    with pytest.raises(InputError, match="line 1: is not JSON"):
+    with pytest.raises(InputError, match="line 1: not valid JSON"):
         read_doccano(tmp_path / "a.jsonl")
+    array = [{"text": "好", "label": ["书"]}] * 2
+    for content in (json.dumps(array), json.dumps(array, indent=1)):
+        (tmp_path / "a.jsonl").write_text(content, "utf-8")
+        with pytest.raises(
+            InputError, match=r"line 1: the file is a JSON array, .*export as JSONL"
+        ):
+            read_doccano(tmp_path / "a.jsonl")
     write_lines(tmp_path / "a.jsonl", {"text": "好", "label": []})
     with pytest.raises(InputError, match="no labelled text"):
         read_doccano(tmp_path / "a.jsonl")
@@ -441,7 +473,7 @@ def test_another_separator_becomes_that_of_the_files(tmp_path, capsys):
     assert taxonomy.parents("书##好") == ("书",)
     assert main(["check", str(tmp_path / "data")]) == 0
     write_doccano(tmp_path / "in.jsonl", [{"text": "三", "labels": ["书##好/坏"]}])
-    for separator, problem in (("", "separator: is ''"), ("/", "line 1: the label '书##好/坏'")):
+    for separator, problem in (("", "separator: is ''"), ("/", "line 1: '书##好/坏' holds ##")):
         with pytest.raises(InputError, match=problem):
             read_doccano(tmp_path / "in.jsonl", separator=separator)
     with pytest.raises(InputError, match="splits: are"):

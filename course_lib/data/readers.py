@@ -310,15 +310,7 @@ def _json_rows(content: str, path: Path, wanted: list[str]) -> Iterator[tuple[in
     for number, line in enumerate(split_lines(content), 1):
         if is_blank(line):
             continue
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            problem = f"not valid JSON ({error.msg} at column {error.colno})"
-            raise InputError(path, problem, "one JSON object a line", number) from None
-        except (RecursionError, ValueError):
-            raise InputError(path, "JSON out of bounds", "a flat JSON object", number) from None
-        if not isinstance(record, dict):
-            raise InputError(path, f"JSON {json_type(record)}, not an object", expected, number)
+        record = json_object(line, path, number, expected)
         row = {}
         for key in wanted:
             if key not in record:
@@ -335,6 +327,31 @@ def _json_rows(content: str, path: Path, wanted: list[str]) -> Iterator[tuple[in
             else:
                 row[key] = check_label(str(value), path, number)
         yield number, row
+
+
+def json_object(line: str, path: str | os.PathLike, number: int, expected: str) -> dict:
+    """Read a line of JSONL.
+
+    Raises:
+        InputError: it is no JSON object; a file that is one array is told what it is.
+    """
+    array = number == 1 and line.lstrip().startswith("[")
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        problem = f"not valid JSON ({error.msg} at column {error.colno})"
+        if not array:
+            raise InputError(path, problem, "one JSON object a line", number) from None
+        record = []
+    except (RecursionError, ValueError):
+        raise InputError(path, "JSON out of bounds", "a flat JSON object", number) from None
+    if isinstance(record, dict):
+        return record
+    problem = f"JSON {json_type(record)}, not an object"
+    if array:
+        problem = "the file is a JSON array, not JSONL"
+        expected += " a line (in doccano export as JSONL, not JSON; elsewhere: jq -c '.[]' FILE)"
+    raise InputError(path, problem, expected, number)
 
 
 def check_text(text: str, where: str | os.PathLike, line: int) -> str:

@@ -15,17 +15,25 @@ from course_lib.data.readers import (
     check_label,
     check_text,
     decode,
+    json_object,
     json_type,
     read_bytes,
     shown,
     split_lines,
 )
-from course_lib.hierarchical.taxonomy import SEPARATOR, Taxonomy
+from course_lib.hierarchical.taxonomy import SEPARATOR, Taxonomy, path_fault
 from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime.visible import is_blank
 
 import numpy as np
 
 EXPECTED = '{"text": "...", "label": ["...", ...]}'
+OTHERS = {  # where doccano puts what is annotated in projects of other types
+    "annotations": "numbers, whose names are not in the file",
+    "cats": "of a project for intent detection and slot filling",
+    "entities": "places in the text, of a project for sequence labeling",
+    "relations": "between places in the text, of a project for sequence labeling",
+}
 
 
 def read_doccano(
@@ -46,34 +54,47 @@ def read_doccano(
         has labelled; and the taxonomy of all labels, ancestors included, sorted.
 
     Raises:
-        InputError: the first fault, with its line.
+        InputError: the first fault, with its line, and the lines of others.
     """
     path = Path(path)
     Taxonomy(["a"], separator)  # is it one?
     rows: dict[str, tuple[int, list[str]]] = {}
     texts: dict[str, None] = {}
-    for number, line in enumerate(split_lines(decode(read_bytes(path), path)), 1):
-        if not line.strip():
-            continue
-        text, labels = _record(line, path, number)
-        if not labels:
-            texts[text] = None
-        elif text in rows and set(rows[text][1]) != set(labels):
-            problem = f"the text of line {rows[text][0]} with other labels"
-            raise InputError(path, problem, "one set of labels for a text", number)
-        else:
-            rows.setdefault(text, (number, labels))
+    faults: list[InputError] = []
     paths: set[str] = set()
-    for number, labels in rows.values():
+    for number, line in enumerate(split_lines(decode(read_bytes(path), path)), 1):
+        if is_blank(line):
+            continue
+        try:
+            text, labels = _record(line, path, number)
+            for label in labels:
+                fault = path_fault(label, separator)
+                if separator != SEPARATOR and SEPARATOR in label:
+                    fault = f"{shown(label)} holds {SEPARATOR}", f"{separator} between its parts"
+                if fault:
+                    raise InputError(path, *fault, number)
+            if text in rows and labels and set(rows[text][1]) != set(labels):
+                problem = f"the text of line {rows[text][0]} with other labels"
+                raise InputError(path, problem, "one set of labels for a text", number)
+        except InputError as error:
+            faults.append(error)
+            if number == 1 and line.lstrip().startswith("["):
+                break  # an array: its other lines are no records
+            continue
+        if labels:
+            rows.setdefault(text, (number, labels))
+        else:
+            texts[text] = None
         for label in labels:
             parts = label.split(separator)
-            if "," in label or not all(part.strip() for part in parts):
-                problem = f"the label {shown(label)} holds a comma or an empty part"
-                raise InputError(path, problem, f"names with {separator} between them", number)
-            if separator != SEPARATOR and SEPARATOR in label:
-                problem = f"the label {shown(label)} holds {SEPARATOR}"
-                raise InputError(path, problem, f"names with {separator} between them", number)
             paths |= {SEPARATOR.join(parts[:end]) for end in range(1, len(parts) + 1)}
+    if faults:
+        first, problem = faults[0], faults[0].problem
+        if len(faults) > 1:
+            lines = ", ".join(str(one.line) for one in faults[1:6])
+            problem += f" (and {len(faults) - 1} more faults, in line {lines}"
+            problem += ", ...)" if len(faults) > 6 else ")"
+        raise InputError(path, problem, first.expected, first.line)
     if not paths:
         raise InputError(path, "holds no labelled text", EXPECTED)
     taxonomy = Taxonomy(sorted(paths))
@@ -122,24 +143,21 @@ def split_examples(
 
 
 def _record(line: str, path: Path, number: int) -> tuple[str, list[str]]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        raise InputError(path, "is not JSON", EXPECTED, number) from None
-    if not isinstance(record, dict):
-        raise InputError(path, f"a JSON {json_type(record)}", EXPECTED, number)
+    record = json_object(line, path, number, EXPECTED)
     text = record.get("text", record.get("data"))  # "data" before doccano 1.6
     if not isinstance(text, str):
         problem = f"text is a JSON {json_type(text)}" if text is not None else "no key 'text'"
         raise InputError(path, problem, EXPECTED, number)
     text = " ".join(text.split())
     check_text(text, path, number)
-    labels = record.get("label", record.get("labels"))
-    if labels is None:
-        if "annotations" in record:
-            problem = "labels as numbers (annotations), whose names are not in the file"
-            raise InputError(path, problem, "an export as JSONL with names", number)
-        labels = []
+    given = {key: record[key] for key in ("label", "labels") if record.get(key) not in (None, [])}
+    if len(given) > 1 and given["label"] != given["labels"]:
+        raise InputError(path, "has other names in labels than in label", EXPECTED, number)
+    for key, what in OTHERS.items():
+        if record.get(key) and not given:
+            problem = f"has its labels in {key!r}: {what}"
+            raise InputError(path, problem, f"an export of a project that gives {EXPECTED}", number)
+    labels = next(iter(given.values()), [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         kinds = sorted({json_type(label) for label in labels} if isinstance(labels, list) else {})
         what = f"a list of {', '.join(kinds)}" if kinds else f"a JSON {json_type(labels)}"

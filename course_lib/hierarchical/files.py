@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.data.readers import check_label, check_text, decode, read_bytes, shown, split_lines
-from course_lib.hierarchical.taxonomy import SEPARATOR, Taxonomy
+from course_lib.hierarchical.taxonomy import SEPARATOR, Taxonomy, path_fault
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.visible import is_blank
 
@@ -259,11 +259,8 @@ def _scan_labels(
             add(number, f"a tab or a comma in {shown(label)}", "one label a line, without them")
         elif label in lines:
             add(number, f"{shown(label)} again, as in line {lines[label]}", "each label once")
-        elif not all(part.strip() for part in label.split(separator)):
-            add(number, f"{shown(label)} has an empty part", f"names with {separator} between")
-        elif separator + separator[-1] in label:
-            problem = f"{shown(label)} has more than {separator} between its parts"
-            add(number, problem, f"{separator} alone")
+        elif fault := path_fault(label, separator):
+            add(number, *fault)
         else:
             try:
                 check_label(label, path, number)

@@ -36,13 +36,10 @@ class Taxonomy:
         known = set(labels)
         parents = {}
         for label in labels:
-            parts = label.split(separator)
-            if not all(part.strip() for part in parts):
-                raise InputError("labels", f"{shown(label)} has an empty part", "names in a path")
-            if separator + separator[-1] in label:
-                problem = f"{shown(label)} has more than {separator} between its parts"
-                raise InputError("labels", problem, f"{separator} alone")
-            above = separator.join(parts[:-1])
+            fault = path_fault(label, separator)
+            if fault:
+                raise InputError("labels", *fault)
+            above = label.rpartition(separator)[0]
             if above and above not in known:
                 problem = f"{shown(label)} has no parent {shown(above)} in the list"
                 raise InputError("labels", problem, "every ancestor of a label as a label")
@@ -205,6 +202,21 @@ class Taxonomy:
         if label not in self.ids:
             problem = f"{shown(str(label))} is no label"
             raise InputError("labels", problem, f"one of the {len(self.labels)} of the taxonomy")
+
+
+def path_fault(label: str, separator: str) -> tuple[str, str] | None:
+    """What is wrong with the path of a label, and what would be right; None: nothing."""
+    parts = label.split(separator)
+    if "," in label:
+        return f"{shown(label)} holds a comma, which separates labels", "a label without one"
+    if not all(part.strip() for part in parts):
+        return f"{shown(label)} has an empty part", f"names with {separator} between them"
+    if any(part != part.strip() for part in parts):
+        return f"{shown(label)} has white space around a part", f"{separator} with none beside it"
+    if separator + separator[-1] in label:
+        problem = f"{shown(label)} has more than {separator} between its parts"
+        return problem, f"{separator} alone"
+    return None
 
 
 def check_labels(labels: Iterable[str]) -> list[str]:
