@@ -1,4 +1,4 @@
-"""Two typical wrong answers for each exercise of chapter 06, with the hint that each must draw."""
+"""Typical wrong answers for each exercise of chapter 06, with the hint that each must draw."""
 
 WRONG = {
     "06-asymmetric": [
@@ -25,6 +25,37 @@ WRONG = {
             "return whole, whole * scale + low + 1e-9",
             "0 must come back as exactly 0",
         ),
+        # a difference in uint8 wraps around
+        (
+            "scale = (high - low) / 255\n"
+            "zero = round(-low / scale)\n"
+            "whole = np.clip(np.round(values / scale) + zero, 0, 255).astype('uint8')\n"
+            "return whole, (whole - zero) * scale",
+            "in uint8 a difference below 0 wraps around",
+        ),
+        # the values themselves come back, cut
+        (
+            "scale = (high - low) / 255\n"
+            "zero = round(-low / scale)\n"
+            "whole = np.clip(np.round(values / scale) + zero, 0, 255)\n"
+            "return whole, np.clip(values, low, high)",
+            "a whole number of steps",
+        ),
+        # the zero point is not whole
+        (
+            "scale = (high - low) / 255\n"
+            "zero = -low / scale\n"
+            "whole = np.clip(np.round(values / scale) + zero, 0, 255)\n"
+            "return whole, (whole - zero) * scale",
+            "round the values, and the zero point",
+        ),
+        # no zero point
+        (
+            "scale = (high - low) / 255\n"
+            "whole = np.clip(np.round(values / scale), 0, 255)\n"
+            "return whole, whole * scale",
+            "not the zero point",
+        ),
     ],
     "06-per-channel": [
         # one limit
@@ -42,6 +73,30 @@ WRONG = {
         (
             "limits = weight.max(axis=0)\nreturn np.round(weight / limits * 127), limits",
             "signs do not count",
+        ),
+        # steps, not limits
+        (
+            "limits = np.abs(weight).max(axis=0)\nreturn to_int8(weight, limits)",
+            "These are the steps",
+        ),
+        # cut off, not rounded
+        (
+            "limits = np.abs(weight).max(axis=0)\n"
+            "return (weight / (limits / 127)).astype('int8'), limits",
+            "round to the *nearest*",
+        ),
+        # the limits have two axes
+        (
+            "limits = np.abs(weight).max(axis=0, keepdims=True)\n"
+            "return np.round(weight / (limits / 127)).astype('int8'), limits",
+            "the shape is [outputs]",
+        ),
+        # changes what it was given
+        (
+            "limits = np.abs(weight).max(axis=0)\n"
+            "weight /= limits / 127\n"
+            "return np.round(weight), limits",
+            "has changed the matrix",
         ),
     ],
     "06-best-limit": [
@@ -63,6 +118,28 @@ WRONG = {
             "return min(limits, key=loss)",
             "Square before you take the mean",
         ),
+        # the largest
+        (
+            "return max(limits)",
+            "widest limit is not always the best",
+        ),
+        # the largest error, not the mean of squares
+        (
+            "return min(limits, key=lambda l: np.abs(np.multiply(*to_int8(values, l)) - "
+            "values).max())",
+            "widest limit is not always the best",
+        ),
+        # what 99.99% of the values do not exceed
+        (
+            "return min(limits, key=lambda l: abs(l - np.quantile(np.abs(values), 0.9999)))",
+            "the one value that 1.0 clips",
+        ),
+        # errors cancel each other
+        (
+            "return min(limits, key=lambda l: abs((np.multiply(*to_int8(values, l)) - "
+            "values).mean()))",
+            "mean of the squares",
+        ),
     ],
     "06-bytes": [
         # all in INT8
@@ -77,18 +154,47 @@ WRONG = {
             "    if isinstance(each, paddle.nn.Linear):\n"
             "        total -= 3 * each.weight.size\n"
             "return total",
-            "Each output has a limit",
+            "a bias *and* a limit",
         ),
-        # the bias in INT8
+        # looks at the first level only
+        (
+            "total = sum(4 * p.size for p in model.parameters())\n"
+            "for each in model.children():\n"
+            "    if isinstance(each, paddle.nn.Linear):\n"
+            "        total += 4 * each.weight.shape[1] - 3 * each.weight.size\n"
+            "return total",
+            "may be inside another layer",
+        ),
+        # forgets the layer norms
         (
             "total = 0\n"
             "for each in model.sublayers():\n"
             "    if isinstance(each, paddle.nn.Linear):\n"
-            "        total += each.weight.size + each.bias.size\n"
+            "        total += each.weight.size + 4 * each.weight.shape[1] + 4 * each.bias.size\n"
             "    elif isinstance(each, paddle.nn.Embedding):\n"
             "        total += 4 * each.weight.size\n"
             "return total",
-            "The bias of a Linear stays in FP32",
+            "Layer norms have",
+        ),
+        # layers of layers count again
+        (
+            "total = 0\n"
+            "for each in model.sublayers():\n"
+            "    if isinstance(each, paddle.nn.Linear):\n"
+            "        total += each.weight.size + 4 * each.weight.shape[1] + 4 * each.bias.size\n"
+            "    else:\n"
+            "        total += sum(4 * p.size for p in each.parameters())\n"
+            "return total",
+            "count twice",
+        ),
+        # the limits in INT8
+        (
+            "total = sum(4 * p.size for p in model.parameters())\n"
+            "for each in model.sublayers():\n"
+            "    if isinstance(each, paddle.nn.Linear):\n"
+            "        total += each.weight.shape[1] - 3 * each.weight.size\n"
+            "return total",
+            "Biases and limits stay in FP32",
         ),
     ],
 }

@@ -1,4 +1,4 @@
-"""Two typical wrong answers for each exercise of chapter 10, with the hint that each must draw."""
+"""Typical wrong answers for each exercise of chapter 10, with the hint that each must draw."""
 
 WRONG = {
     "10-paths": [
@@ -14,13 +14,45 @@ WRONG = {
             "if not parents.get(name):\n"
             "    return [name]\n"
             'return [f"{above}##{name}" for above in parents[name]]',
-            "A path begins at the top",
+            "begins at the top",
         ),
         # nothing for what stands at the top
         (
             'return [f"{path}##{name}" for above in parents.get(name, [])'
             " for path in paths_to(above, parents)]",
             "What has no parents",
+        ),
+        # a set
+        (
+            "if name not in parents:\n"
+            "    return {name}\n"
+            "return {f'{path}##{name}' for parent in parents[name] for path in paths_to(parent, "
+            "parents)}",
+            "a list of strings",
+        ),
+        # upwards
+        (
+            "if name not in parents:\n"
+            "    return [name]\n"
+            "return [f'{name}##{path}' for parent in parents[name] for path in paths_to(parent, "
+            "parents)]",
+            "ends in the name itself",
+        ),
+        # reads the chapter's graph
+        (
+            "if name not in edges:\n"
+            "    return [name]\n"
+            "return [f'{path}##{name}' for parent in edges[name] for path in paths_to(parent, "
+            "edges)]",
+            "Read `parents`",
+        ),
+        # changes what it was given
+        (
+            "if not parents.setdefault(name, []):\n"
+            "    return [name]\n"
+            "return [f'{path}##{name}' for parent in parents[name] for path in paths_to(parent, "
+            "parents)]",
+            "has changed `parents`",
         ),
     ],
     "10-micro-f1": [
@@ -37,6 +69,34 @@ WRONG = {
             "right = sum(len(a & b) for a, b in zip(true, found))\n"
             "return right / sum(len(a) + len(b) for a, b in zip(true, found))",
             "Right labels count twice",
+        ),
+        # precision
+        (
+            "return sum(len(t & f) for t, f in zip(true, found)) / sum(map(len, found))",
+            "Precision or recall alone",
+        ),
+        # leaves out texts without any found label
+        (
+            "pairs = [(t, f) for t, f in zip(true, found) if f]\n"
+            "right = sum(len(t & f) for t, f in pairs)\n"
+            "return 2 * right / sum(len(t) + len(f) for t, f in pairs)",
+            "of all texts",
+        ),
+        # changes what it was given
+        (
+            "right = a = b = 0\n"
+            "for t, f in zip(true, found):\n"
+            "    a, b = a + len(t), b + len(f)\n"
+            "    t &= f\n"
+            "    right += len(t)\n"
+            "return 2 * right / (a + b)",
+            "has changed the sets",
+        ),
+        # over the labels of both together
+        (
+            "return 2 * sum(len(t & f) for t, f in zip(true, found)) / sum(len(t | f) for t, f "
+            "in zip(true, found))",
+            "F1 is not",
         ),
     ],
     "10-threshold": [
@@ -63,6 +123,35 @@ WRONG = {
             "return max(probabilities, key=accuracy)",
             "accuracy rewards",
         ),
+        # above, not at least
+        (
+            "return max(probabilities, key=lambda l: f1_score(true, probabilities > l, "
+            "zero_division=0))",
+            "*equal* to the threshold",
+        ),
+        # a grid of hundredths
+        (
+            "return max(np.linspace(0, 1, 101), key=lambda l: f1_score(true, probabilities >= "
+            "l, zero_division=0))",
+            "other numbers may miss",
+        ),
+        # finds every text that has the label
+        (
+            "return probabilities[np.asarray(true, bool)].min()",
+            "50 wrong ones pass",
+        ),
+        # the lowest probability is no candidate
+        (
+            "return max(np.unique(probabilities)[1:], key=lambda l: f1_score(true, "
+            "probabilities >= l))",
+            "the lowest one is a candidate",
+        ),
+        # sorts the probabilities, not the labels
+        (
+            "probabilities.sort()\n"
+            "return max(probabilities, key=lambda l: f1_score(true, probabilities >= l))",
+            "order of `probabilities` has changed",
+        ),
     ],
     "10-orphans": [
         # the parent alone is asked for
@@ -88,6 +177,38 @@ WRONG = {
         (
             'return {label for label in labels if label.split("##")[0] in labels}',
             "not what is between",
+        ),
+        # changes what it was given
+        (
+            "for label in sorted(labels, key=len):\n"
+            "    if '##' in label and label.rpartition('##')[0] not in labels:\n"
+            "        labels.discard(label)\n"
+            "return labels",
+            "has changed the set",
+        ),
+        # right for three levels only
+        (
+            "def ok(l):\n"
+            "    parts = l.split('##')\n"
+            "    if len(parts) == 1:\n"
+            "        return True\n"
+            "    if len(parts) == 2:\n"
+            "        return parts[0] in labels\n"
+            "    return parts[0] in labels and '##'.join(parts[:2]) in labels\n"
+            "\n"
+            "return {l for l in labels if ok(l)}",
+            "*every* part above",
+        ),
+        # the top and the parent only
+        (
+            "return {l for l in labels if '##' not in l or l.split('##')[0] in labels and "
+            "l.rsplit('##', 1)[0] in labels}",
+            "*every* part above",
+        ),
+        # a list
+        (
+            "return [l for l in labels if set(taxonomy.ancestors(l)) <= labels]",
+            "Return a set",
         ),
     ],
 }

@@ -1,4 +1,4 @@
-"""Two typical wrong answers for each exercise of chapter 11, with the hint that each must draw."""
+"""Typical wrong answers for each exercise of chapter 11, with the hint that each must draw."""
 
 WRONG = {
     "11-grouped": [
@@ -19,7 +19,34 @@ WRONG = {
         (
             "order = list(range(len(lengths)))\n"
             "return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]",
-            "two shortest texts",
+            "shortest three first",
+        ),
+        # batches of nearly the same size
+        (
+            "order = np.argsort(lengths)\n"
+            "return [list(part) for part in np.array_split(order, -(-len(order) // batch_size))]",
+            "the last one of 1",
+        ),
+        # the first place of each length
+        (
+            "ordered = sorted(lengths)\n"
+            "places = [list(lengths).index(length) for length in ordered]\n"
+            "return [places[s : s + batch_size] for s in range(0, len(places), batch_size)]",
+            "texts of equal length",
+        ),
+        # an empty batch at the end
+        (
+            "order = sorted(range(len(lengths)), key=lambda i: lengths[i])\n"
+            "return [order[n * batch_size : (n + 1) * batch_size] for n in range(len(order) // "
+            "batch_size + 1)]",
+            "no empty third",
+        ),
+        # changes what it was given
+        (
+            "pairs = sorted(range(len(lengths)), key=lambda i: lengths[i])\n"
+            "lengths.sort()\n"
+            "return [pairs[s : s + batch_size] for s in range(0, len(pairs), batch_size)]",
+            "has changed the lengths",
         ),
     ],
     "11-status": [
@@ -62,6 +89,96 @@ WRONG = {
             "return 413 if len(body) > 1000 else 200",
             "Look at the size first",
         ),
+        # json.loads guesses the encoding
+        (
+            "if len(body) > 1000:\n"
+            "    return 413\n"
+            "try:\n"
+            "    data = json.loads(body)\n"
+            "except ValueError:\n"
+            "    return 400\n"
+            "if not isinstance(data, dict) or set(data) != {'texts'}:\n"
+            "    return 422\n"
+            "texts = data['texts']\n"
+            "if not isinstance(texts, list) or not 1 <= len(texts) <= 8:\n"
+            "    return 422\n"
+            "if not all(isinstance(t, str) and t.strip() for t in texts):\n"
+            "    return 422\n"
+            "return 200",
+            "in UTF-16",
+        ),
+        # another key beside texts
+        (
+            "if len(body) > 1000:\n"
+            "    return 413\n"
+            "try:\n"
+            "    data = json.loads(body.decode('utf-8'))\n"
+            "except ValueError:\n"
+            "    return 400\n"
+            "if not isinstance(data, dict) or 'texts' not in data:\n"
+            "    return 422\n"
+            "texts = data['texts']\n"
+            "if not isinstance(texts, list) or not 1 <= len(texts) <= 8:\n"
+            "    return 422\n"
+            "if not all(isinstance(t, str) and t.strip() for t in texts):\n"
+            "    return 422\n"
+            "return 200",
+            "Another key beside",
+        ),
+        # characters, not bytes
+        (
+            "if len(body.decode('utf-8', 'ignore')) > 1000:\n"
+            "    return 413\n"
+            "try:\n"
+            "    data = json.loads(body.decode('utf-8'))\n"
+            "except ValueError:\n"
+            "    return 400\n"
+            "if not isinstance(data, dict) or set(data) != {'texts'}:\n"
+            "    return 422\n"
+            "texts = data['texts']\n"
+            "if not isinstance(texts, list) or not 1 <= len(texts) <= 8:\n"
+            "    return 422\n"
+            "if not all(isinstance(t, str) and t.strip() for t in texts):\n"
+            "    return 422\n"
+            "return 200",
+            "Count bytes",
+        ),
+        # 1,000 bytes are too many
+        (
+            "if len(body) >= 1000:\n"
+            "    return 413\n"
+            "try:\n"
+            "    data = json.loads(body.decode('utf-8'))\n"
+            "except ValueError:\n"
+            "    return 400\n"
+            "if not isinstance(data, dict) or set(data) != {'texts'}:\n"
+            "    return 422\n"
+            "texts = data['texts']\n"
+            "if not isinstance(texts, list) or not 1 <= len(texts) <= 8:\n"
+            "    return 422\n"
+            "if not all(isinstance(t, str) and t.strip() for t in texts):\n"
+            "    return 422\n"
+            "return 200",
+            "1,000 bytes are not too many",
+        ),
+        # only the plain blank is white space
+        (
+            "if len(body) > 1000:\n"
+            "    return 413\n"
+            "try:\n"
+            "    data = json.loads(body.decode('utf-8'))\n"
+            "except ValueError:\n"
+            "    return 400\n"
+            "if not isinstance(data, dict) or set(data) != {'texts'}:\n"
+            "    return 422\n"
+            "texts = data['texts']\n"
+            "if not isinstance(texts, list) or not 1 <= len(texts) <= 8:\n"
+            "    return 422\n"
+            "if not all(isinstance(t, str) and t.replace(' ', '') for t in texts):\n"
+            "    return 422\n"
+            "return 200",
+            "white space",
+        ),
     ],
     "11-polite": [
         # every failure is tried again
@@ -82,7 +199,7 @@ WRONG = {
             "        break\n"
             "    sleep(1 if wait is None else wait)\n"
             "return status",
-            "No nap after the last try",
+            "No sleep after the last try",
         ),
         # one try more
         (
@@ -94,6 +211,46 @@ WRONG = {
             "    status, wait = post()\n"
             "return status",
             "calls in all",
+        ),
+        # 0 seconds are taken for none
+        (
+            "for number in range(tries):\n"
+            "    status, wait = post()\n"
+            "    if status != 503 or number == tries - 1:\n"
+            "        return status\n"
+            "    sleep(wait or 1)",
+            "0 seconds are a number",
+        ),
+        # always the first Retry-After
+        (
+            "status, wait = post()\n"
+            "first = 1 if wait is None else wait\n"
+            "for _ in range(tries - 1):\n"
+            "    if status != 503:\n"
+            "        break\n"
+            "    sleep(first)\n"
+            "    status, _ = post()\n"
+            "return status",
+            "Each 503 says anew",
+        ),
+        # any 5xx is tried again
+        (
+            "for number in range(tries):\n"
+            "    status, wait = post()\n"
+            "    if status < 500 or number == tries - 1:\n"
+            "        return status\n"
+            "    sleep(1 if wait is None else wait)",
+            "A 500 is final",
+        ),
+        # no status after the last try
+        (
+            "for number in range(tries):\n"
+            "    status, wait = post()\n"
+            "    if status != 503:\n"
+            "        return status\n"
+            "    if number < tries - 1:\n"
+            "        sleep(1 if wait is None else wait)",
+            "return its status",
         ),
     ],
     "11-figures": [
@@ -123,6 +280,34 @@ WRONG = {
             "wall = max(end for _, end in log) - min(begin for begin, _ in log)\n"
             "return len(log) / wall, np.percentile(seconds, 95)",
             "in milliseconds",
+        ),
+        # the first and the last line
+        (
+            "latency = [e - b for b, e in log]\n"
+            "return len(log) / (log[-1][1] - log[0][0]), 1000 * np.percentile(latency, 95)",
+            "The first line need not",
+        ),
+        # the last to begin ends the test
+        (
+            "log = sorted(log)\n"
+            "latency = [e - b for b, e in log]\n"
+            "return len(log) / (log[-1][1] - log[0][0]), 1000 * np.percentile(latency, 95)",
+            "the last to be answered",
+        ),
+        # the largest
+        (
+            "begins, ends = zip(*log)\n"
+            "latency = [e - b for b, e in log]\n"
+            "return len(log) / (max(ends) - min(begins)), 1000 * max(latency)",
+            "or the largest",
+        ),
+        # changes what it was given
+        (
+            "log.sort()\n"
+            "latency = [e - b for b, e in log]\n"
+            "return len(log) / (max(e for _, e in log) - log[0][0]), 1000 * "
+            "np.percentile(latency, 95)",
+            "has changed the log",
         ),
     ],
 }
