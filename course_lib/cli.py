@@ -21,6 +21,7 @@ from pathlib import Path
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.commands import exit_status, positive, whole
 from course_lib.runtime.files import hold
+from course_lib.runtime.trust import trust_pickles
 
 MODEL_DIR = "model"
 CHECKPOINT_DIR = "checkpoints"
@@ -49,7 +50,8 @@ def main(argv: list[str] | None = None) -> int:
             from course_lib.cli_compress import main as compress
 
             return compress(argv[1:])
-        return args.command(args)
+        with trust_pickles(getattr(args, "trust_pickle", False)):
+            return args.command(args)
 
     return exit_status(run)
 
@@ -84,8 +86,15 @@ def build_parser() -> argparse.ArgumentParser:
         "--encoding", default="utf-8-sig", help="of the files (default %(default)s)"
     )
 
+    trust = argparse.ArgumentParser(add_help=False)
+    trust.add_argument(
+        "--trust_pickle",
+        action="store_true",
+        help="let a foreign .pdparams run the code that it may hold",
+    )
+
     train = command(
-        "train", run_train, "fine-tune a classifier on files with text and label", shared
+        "train", run_train, "fine-tune a classifier on files with text and label", shared, trust
     )
     train.add_argument("--train_file", required=True, help="TSV, CSV or JSONL with text and label")
     train.add_argument("--dev_file", required=True, help="the same, to measure on after each epoch")
@@ -111,14 +120,15 @@ def build_parser() -> argparse.ArgumentParser:
     )
 
     evaluate = command(
-        "evaluate", run_evaluate, "measure a trained model on a labelled file", shared
+        "evaluate", run_evaluate, "measure a trained model on a labelled file", shared, trust
     )
     evaluate.add_argument("--model_dir", required=True, help=f"the {MODEL_DIR}/ that train wrote")
     evaluate.add_argument(
         "--test_file", required=True, help="TSV, CSV or JSONL with text and label"
     )
 
-    predict = command("predict", run_predict, "label texts; writes one JSON object a line", shared)
+    text = "label texts; writes one JSON object a line"
+    predict = command("predict", run_predict, text, shared, trust)
     predict.add_argument("--model_dir", required=True, help=f"the {MODEL_DIR}/ that train wrote")
     predict.add_argument(
         "--input_file", default="-", help="TXT, TSV, CSV or JSONL; - (default) reads lines of text"
@@ -126,12 +136,13 @@ def build_parser() -> argparse.ArgumentParser:
     predict.add_argument("--output_file", default="-", help="JSONL; - (default) is standard output")
 
     quick = command(
-        "quickstart", run_quickstart, "train on the course's reviews and show the result"
+        "quickstart", run_quickstart, "train on the course's reviews and show the result", trust
     )
     quick.add_argument("--output_dir", default="outputs/quickstart", help="default %(default)s")
     quick.add_argument("--seed", type=whole(0, 2**32 - 1), default=42, help="default %(default)s")
 
-    export = command("export", run_export, "write a trained classifier as a static model, to serve")
+    text = "write a trained classifier as a static model, to serve"
+    export = command("export", run_export, text, trust)
     export.add_argument("--model_dir", required=True, help=f"the {MODEL_DIR}/ that train wrote")
     export.add_argument("--output_dir", required=True, help="a new directory")
     export.add_argument("--onnx", action="store_true", help="also for ONNX Runtime")

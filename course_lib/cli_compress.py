@@ -49,6 +49,9 @@ class DataArguments:
     max_examples: int = field(
         default=None, metadata={"help": "at most so many texts of each of the course's splits"}
     )
+    trust_pickle: bool = field(
+        default=False, metadata={"help": "let a foreign .pdparams run the code that it may hold"}
+    )
 
 
 def main(words: Sequence[str]) -> None:
@@ -74,7 +77,9 @@ def main(words: Sequence[str]) -> None:
     select_device(args.device if "--device" in words else None)
     args.device = paddle.get_device().split(":")[0]
     logger.set_level("WARNING")
-    model, tokenizer = load_backbone(data.model_name_or_path, trained=True)
+    model, tokenizer = load_backbone(
+        data.model_name_or_path, trained=True, trust_pickle=data.trust_pickle
+    )
     length = checked_length(
         data.max_seq_length or getattr(model.config, "max_seq_length", None), model
     )

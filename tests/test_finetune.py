@@ -45,7 +45,7 @@ def test_a_file_of_arguments_trains_and_a_resume_ends_alike(experiment, tmp_path
     whole = main([str(experiment)])
     output = experiment.parent / "whole"
     assert json.loads((output / "all_results.json").read_text()) == whole
-    assert len(whole["loss"]) == 6 and (output / "model_state.pdparams").is_file()
+    assert len(whole["loss"]) == 6 and (output / "model.safetensors").is_file()
     shutil.copytree(output / "checkpoint-4", tmp_path / "run" / "checkpoint-4")
     words = ["--output_dir", str(tmp_path / "run"), "--resume_from_checkpoint", "newest"]
     resumed = main([str(experiment), *words])

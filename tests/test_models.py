@@ -278,6 +278,7 @@ def cut(path):
     ],
 )
 def test_a_directory_that_is_not_right(saved, damage, message):
+    (saved / "manifest.json").unlink()  # so that it is the content that counts
     damage(saved)
     with pytest.raises(InputError) as error:
         load_backbone(saved)
@@ -289,6 +290,7 @@ def test_an_embedding_rounded_up_to_thousands_is_no_fault(tmp_path):
     _, tokenizer = fresh()
     model = ErnieForSequenceClassification(ErnieConfig(vocab_size=1000, num_labels=2, **SMALL))
     save_model(model, tokenizer, tmp_path / "m")
+    (tmp_path / "m" / "manifest.json").unlink()
     edit_vocab(tmp_path / "m", lambda tokens: [*tokens, *map(str, range(979 - len(tokens)))])
     load_backbone(tmp_path / "m")
     edit_vocab(tmp_path / "m", lambda tokens: tokens[:900])
@@ -300,6 +302,7 @@ def test_a_trained_classifier_is_asked_for(saved):
     model, _ = load_backbone(saved, trained=True)
     assert model.config.id2label == {0: "negative", 1: "positive"}
     config = json.loads((saved / "config.json").read_text())
+    (saved / "manifest.json").unlink()
     for name, problem in (("id2label", "no id2label"), ("architectures", "no task")):
         edited = {key: value for key, value in config.items() if key != name}
         (saved / "config.json").write_text(json.dumps(edited))

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import course_lib  # noqa: F401
+from course_lib.models import read_weights
 from course_lib.runtime import InputError
 from course_lib.training import (
     NotebookProgressCallback,
@@ -212,9 +213,11 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(unbroken, tmp_path):
     for step in (4, 6, 8):
         shutil.copytree(source / f"checkpoint-{step}", tmp_path / f"checkpoint-{step}")
     (tmp_path / "checkpoint-8" / "course.json").unlink()  # killed before the end
-    optimizer = tmp_path / "checkpoint-6" / "optimizer.pdopt"
+    optimizer = tmp_path / "checkpoint-6" / "optimizer.safetensors"
     optimizer.write_bytes(optimizer.read_bytes()[:100])
-    with pytest.raises(InputError, match=r"checkpoint-6/optimizer.pdopt: is damaged: 100 bytes"):
+    with pytest.raises(
+        InputError, match=r"checkpoint-6/optimizer.safetensors: is damaged.*: 100 bytes"
+    ):
         build(tmp_path, group_by_length=True).train(str(tmp_path / "checkpoint-6"))
     throughput = ThroughputCallback(pad_token_id=0)
     trainer = build(tmp_path, group_by_length=True, callbacks=[throughput])
@@ -234,7 +237,8 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(unbroken, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["optimizer.pdopt", "scheduler.pdparams", "trainer_state.json", "model_state.pdparams"]
+    "name",
+    ["optimizer.safetensors", "scheduler_state.json", "trainer_state.json", "model.safetensors"],
 )
 def test_damage_that_leaves_the_size_is_found_and_named(unbroken, tmp_path, name):
     source = unbroken[0]
@@ -245,12 +249,29 @@ def test_damage_that_leaves_the_size_is_found_and_named(unbroken, tmp_path, name
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     trainer = build(tmp_path, group_by_length=True)
-    with pytest.raises(InputError, match=f"checkpoint-8/{name}: is damaged: its SHA-256"):
+    with pytest.raises(InputError, match=f"checkpoint-8/{name}: is damaged.*: its SHA-256"):
         trainer.train(str(file.parent))
     assert trainer._checkpoint(True).name == "checkpoint-6"
     shutil.rmtree(tmp_path / "checkpoint-6")
     with pytest.raises(InputError, match=rf"no checkpoint that is whole \(.*{name} is damaged"):
         trainer.train(True)
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_checkpoints_of_pickles_are_still_resumed(unbroken, tmp_path, sealed):
+    source, weights, _ = unbroken
+    checkpoint = shutil.copytree(source / "checkpoint-4", tmp_path / "checkpoint-4")
+    tiny_trainer.as_pickles(checkpoint, sealed)
+    trainer = build(tmp_path, group_by_length=True, extra_layers=2 if sealed else 0)
+    trainer.train(str(checkpoint))
+    if sealed:
+        assert runs.weights_digest(trainer.model) == weights
+    pickles = [
+        file.name
+        for file in (tmp_path / "checkpoint-8").iterdir()
+        if b"\x80\x04" in file.read_bytes()[:2]
+    ]
+    assert not pickles
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", None, '{"files": {"a": 1}}'])
@@ -267,12 +288,11 @@ def test_a_seal_that_is_damaged(unbroken, tmp_path, text):
 def test_damage_in_a_stock_trainer_s_checkpoint(unbroken, tmp_path):
     def stock(name):
         directory = shutil.copytree(unbroken[0] / "checkpoint-4", tmp_path / name / "checkpoint-4")
-        (directory / "course.json").unlink()
-        return directory
+        return tiny_trainer.as_pickles(directory, sealed=False)
 
     for name, message in (
-        ("optimizer.pdopt", "cannot be read"),
-        ("scheduler.pdparams", "cannot be read"),
+        ("optimizer.pdopt", "is damaged"),
+        ("scheduler.pdparams", "is damaged"),
         ("trainer_state.json", "is damaged"),
     ):
         directory = stock(name)
@@ -324,8 +344,10 @@ def test_a_run_that_was_moved_finds_its_best_checkpoint_again(tmp_path, monkeypa
     kept = {"checkpoint-2", "checkpoint-4"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == kept
     assert moved.state.best_model_checkpoint == "new/checkpoint-2"
-    best = paddle.load("new/checkpoint-2/model_state.pdparams")
-    assert all((moved.model.state_dict()[key] == value).all() for key, value in best.items())
+    best = read_weights("new/checkpoint-2/model.safetensors")
+    assert all(
+        (moved.model.state_dict()[key].numpy() == value).all() for key, value in best.items()
+    )
     # going on elsewhere leaves the old directory as it is
     elsewhere = build("other", max_steps=4, **options)
     elsewhere.train("new/checkpoint-2")
@@ -466,9 +488,9 @@ def test_early_stopping_ends_with_the_best_weights_and_resumes_its_patience(
     assert trainer.state.global_step == 4
     speed = whole.metrics["train_steps_per_second"] * whole.metrics["train_runtime"]
     assert speed == pytest.approx(4, 0.05)  # and not 8, which it did not come to
-    best = paddle.load(str(tmp_path / "a" / "checkpoint-2" / "model_state.pdparams"))
+    best = read_weights(tmp_path / "a" / "checkpoint-2" / "model.safetensors")
     for name, value in trainer.model.state_dict().items():
-        np.testing.assert_array_equal(value.numpy(), best[name].numpy())
+        np.testing.assert_array_equal(value.numpy(), best[name])
 
     # one bar and one figure, no flood
     printed = capfd.readouterr()
@@ -720,16 +742,16 @@ def test_output_directories_with_something_in_them(unbroken, rows, tmp_path):
 
 def test_a_checkpoint_of_another_model(unbroken, rows, tmp_path):
     other = shutil.copytree(unbroken[0] / "checkpoint-2", tmp_path / "checkpoint-2")
+    tiny_trainer.as_pickles(other, sealed=False)
     weights = paddle.load(str(other / "model_state.pdparams"))
     name = "classifier.weight"
     weights[name] = paddle.zeros([24, 3])
     paddle.save(weights, str(other / "model_state.pdparams"))
-    (other / "course.json").unlink()  # as if a stock Trainer had made it
     message = rf"is one of another model: {name} is \[24, 3\] there and \[24, 2\] here"
     with pytest.raises(InputError, match=message):
         build(tmp_path, features=rows).train(str(other))
     (other / "model_state.pdparams").write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"model_state.pdparams: cannot be read"):
+    with pytest.raises(InputError, match=r"model_state.pdparams: is damaged"):
         build(tmp_path, features=rows).train(str(other))
 
 

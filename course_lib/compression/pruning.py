@@ -17,14 +17,14 @@ from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
 
-from course_lib.models.backbone import CUT, _quiet, _read_config, _weight_file, _weight_shapes
+from course_lib.models.backbone import CUT, _quiet, _read_config
+from course_lib.models.files import check_saved, check_sizes, find_weights, read_weights
 from course_lib.runtime import InputError, errors
 
 import numpy as np
 import paddle
 import paddlenlp.transformers
 from paddlenlp.transformers import PretrainedModel
-from safetensors.numpy import load_file
 
 LABELS = ("labels", "start_positions", "end_positions")
 HEADS, NEURONS = CUT
@@ -408,8 +408,10 @@ def load_pruned(directory: str | os.PathLike) -> paddle.nn.Layer:
     if not (isinstance(kind, type) and issubclass(kind, PretrainedModel)):
         problem = f"names the class {name!r}, which PaddleNLP does not have"
         raise InputError(directory / "config.json", problem, "a model of PaddleNLP")
-    weights = _weight_file(directory)
-    shapes = _weight_shapes(weights)
+    weights = find_weights(directory)
+    state = read_weights(weights)
+    shapes = {key: value.shape for key, value in state.items()}
+    check_sizes(directory / "config.json", settings, shapes)
     with _quiet():
         config = kind.config_class.from_pretrained(str(directory))
         random = paddle.get_rng_state()
@@ -423,10 +425,7 @@ def load_pruned(directory: str | os.PathLike) -> paddle.nn.Layer:
             have, want = shapes.get(key, "absent"), expected.get(key, "absent")
             problem = f"{key} is {have} there and {want} by config.json"
             raise InputError(weights, problem, "the weights that belong to it")
-    if weights.suffix == ".safetensors":
-        state = {key: paddle.to_tensor(value) for key, value in load_file(weights).items()}
-    else:
-        state = paddle.load(str(weights))
+    check_saved(directory)
     model.set_state_dict(state)
     model.eval()
     return model

@@ -22,6 +22,7 @@ from pathlib import Path
 from course_lib.deploy.export import (
     PROGRAM,
     WEIGHTS,
+    check_file,
     copy_companions,
     describe,
     find_files,
@@ -797,6 +798,8 @@ def static_mode() -> Iterator[paddle.static.Executor]:
 
 def load_program(prefix: Path, executor) -> tuple[paddle.static.Program, list[str], list]:
     """Program, names of its inputs, and its outputs."""
+    for ending in (PROGRAM, WEIGHTS):
+        check_file(prefix.with_name(prefix.name + ending), describe(prefix))
     try:
         return tuple(paddle.static.load_inference_model(str(prefix), executor))
     except Exception as error:

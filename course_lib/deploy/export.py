@@ -10,7 +10,6 @@ off, or another model's, without a word; and so does a tokenizer with its vocabu
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
 import json
 import numbers
@@ -22,16 +21,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from course_lib.models.backbone import _quiet
+from course_lib.models.files import VOCABULARIES
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
+from course_lib.runtime.manifest import (
+    MANIFEST,
+    describe_file,
+    read_manifest,
+    verify_file,
+    write_manifest,
+)
 
 import paddle
 from paddle.base.proto import framework_pb2
 from paddlenlp.transformers import PretrainedModel
 
 PROGRAM, WEIGHTS, ONNX, DESCRIPTION = ".pdmodel", ".pdiparams", ".onnx", "deploy.json"
-VOCABULARIES = ("vocab.txt", "added_tokens.json", "tokenizer.json")
-VOCABULARIES += ("sentencepiece.bpe.model", "spiece.model")
 PROBLEMS = ("single_label", "multi_label")
 TASKS = {
     "ForSequenceClassification": "sequence classification",
@@ -227,6 +232,11 @@ def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
         for ending in (PROGRAM, ONNX):  # they go with the old weights
             Path(directory, name + ending).unlink(missing_ok=True)
         record(directory, temporary)
+        if (directory / MANIFEST).is_file():  # of a trained model, whose files are replaced now
+            own = read_manifest(directory, "the manifest of the model that is there")
+            names = [file.name for file in temporary.iterdir() if file.name in own]
+            own |= {name: describe_file(temporary / name) for name in names}
+            write_manifest(temporary, own)
         for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == PROGRAM):
             os.replace(file, directory / file.name)
     finally:
@@ -349,10 +359,7 @@ def record(directory: Path, temporary: Path) -> None:
     description["files"] = {name: kept[name] for name in kept if (directory / name).is_file()}
     for file in sorted(temporary.iterdir()):
         if file.suffix in (PROGRAM, WEIGHTS, ONNX) or file.name in VOCABULARIES:
-            description["files"][file.name] = {
-                "bytes": file.stat().st_size,
-                "sha256": _sha256(file),
-            }
+            description["files"][file.name] = describe_file(file)
     text = json.dumps(description, ensure_ascii=False, indent=1)
     (temporary / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
 
@@ -368,26 +375,17 @@ def check_file(file: Path, description: dict) -> None:
     record = description.get("files", {}).get(file.name)
     if record is None:
         return
-    size = file.stat().st_size
-    if size != record["bytes"]:
-        problem = f"has {size:,} bytes"
-        raise InputError(file, problem, f"{record['bytes']:,}, as {DESCRIPTION} says")
-    if _sha256(file) != record["sha256"]:
-        problem = f"has another SHA-256 than {DESCRIPTION} says"
-        raise InputError(file, problem, "the file that was exported with it")
-
-
-def _sha256(file: Path) -> str:
-    digest = hashlib.sha256()
-    with open(file, "rb") as handle:
-        while block := handle.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    verify_file(file, record, "the file that was exported with it", DESCRIPTION)
 
 
 def copy_companions(prefix: Path, directory: Path) -> None:
-    """Copy deploy.json and the tokenizer's files that lie beside a program."""
-    names = [DESCRIPTION, "tokenizer_config.json", "special_tokens_map.json"]
-    for name in (*names, *VOCABULARIES):
+    """Copy deploy.json and the tokenizer's files that lie beside a program.
+
+    Raises:
+        InputError: one of them is not as it was exported; its copy's record would hide that.
+    """
+    description = describe(prefix)
+    for name in (DESCRIPTION, *VOCABULARIES):
         if (prefix.parent / name).is_file():
+            check_file(prefix.parent / name, description)
             shutil.copyfile(prefix.parent / name, directory / name)

@@ -11,7 +11,6 @@ from course_lib.deploy.export import (
     DESCRIPTION,
     ONNX,
     PROGRAM,
-    VOCABULARIES,
     WEIGHTS,
     check_file,
     describe,
@@ -19,6 +18,7 @@ from course_lib.deploy.export import (
 )
 from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine, read_program
 from course_lib.models.backbone import _load_tokenizer, _quiet
+from course_lib.models.files import VOCABULARIES
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
 from course_lib.runtime.visible import is_blank

@@ -31,6 +31,7 @@ from course_lib.hierarchical.files import (
 )
 from course_lib.runtime import InputError, atomic_file, check_writable, errors
 from course_lib.runtime.commands import exit_status, positive, whole
+from course_lib.runtime.trust import trust_pickles
 
 PATIENCE = 10  # epochs, in the guide
 
@@ -41,7 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(words[:1] if words[:1] == ["prune"] else words)
     if args.command is run_prune:  # its arguments are PaddleNLP's, which is slow to import
         return exit_status(lambda: run_prune(words[1:]))
-    return exit_status(lambda: args.command(args))
+
+    def run() -> int | None:
+        with trust_pickles(getattr(args, "trust_pickle", False)):
+            return args.command(args)
+
+    return exit_status(run)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -75,13 +81,19 @@ def build_parser() -> argparse.ArgumentParser:
     splits = part()
     splits.add_argument("--train_file", default=SPLITS[0], help="in dataset_dir")
     splits.add_argument("--dev_file", default=SPLITS[1], help="in dataset_dir")
+    trust = part()
+    trust.add_argument(
+        "--trust_pickle",
+        action="store_true",
+        help="let a foreign .pdparams run the code that it may hold",
+    )
     run = part()
     run.add_argument("--device", help="cpu or gpu (None: the best usable one)")
     run.add_argument(
         "--max_seq_length", type=whole(3), help="tokens (None: 128, or as in training)"
     )
     run.add_argument("--batch_size", type=whole(1), default=32, help="texts, of one process")
-    model = part()
+    model = argparse.ArgumentParser(add_help=False, parents=[trust])
     model.add_argument("--params_path", default="./checkpoint/", help="what train or prune wrote")
 
     add = command("check", run_check, "name every fault of a directory", complete)
@@ -92,7 +104,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--label_file", default=LABELS, help="in the directory")
     add("--data_file", default=DATA, help="in the directory; may be missing")
 
-    add = command("train", run_train, "fine-tune a model on train.txt", data, splits, complete, run)
+    parts = (data, splits, complete, run, trust)
+    add = command("train", run_train, "fine-tune a model on train.txt", *parts)
     add("--save_dir", default="./checkpoint", help="a new directory for the best model")
     add("--model_name", help="a directory or a hub's name (None: the backbone of the course)")
     add(
@@ -381,7 +394,8 @@ def run_prune(words: Sequence[str]) -> int:
     check_empty(args.output_dir)
     taxonomy, train_examples, dev_examples = load_splits(data)
     data.params_path, data.device = model.params_dir, args.device if "--device" in words else None
-    classifier = load_classifier(data, taxonomy)
+    with trust_pickles(model.trust_pickle):
+        classifier = load_classifier(data, taxonomy)
     args.device = paddle.get_device().split(":")[0]
     args.width_mult_list = model.width_mult.split(",")
     args.disable_tqdm = True

@@ -16,6 +16,7 @@ from course_lib.hierarchical.files import check_empty
 from course_lib.hierarchical.reports import averages
 from course_lib.hierarchical.taxonomy import Taxonomy
 from course_lib.hierarchical.thresholds import (
+    THRESHOLDS,
     as_array,
     decode,
     load_thresholds,
@@ -25,13 +26,12 @@ from course_lib.hierarchical.thresholds import (
 from course_lib.models import load_backbone, suggested_learning_rate
 from course_lib.models.backbone import (
     MULTI_LABEL,
-    WEIGHT_FILES,
     _load_tokenizer,
     _quiet,
     _read_config,
-    _weight_shapes,
     check_same_labels,
 )
+from course_lib.models.files import WEIGHT_FILES, read_weights, save_pretrained
 from course_lib.runtime import InputError, seed_everything, select_device
 from course_lib.runtime.errors import whole
 from course_lib.runtime.visible import is_blank
@@ -43,7 +43,6 @@ import paddle
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.datasets import MapDataset
 from paddlenlp.trainer import EarlyStoppingCallback, EvalPrediction, TrainingArguments
-from safetensors.numpy import load_file
 from scipy.special import expit
 
 CHECKPOINTS, LOGS = "checkpoints", "logs"
@@ -178,9 +177,8 @@ class Classifier:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".save-", dir=directory) as temporary, _quiet():
             self.model.config.max_seq_length = self.max_seq_length
-            self.model.save_pretrained(temporary, safe_serialization=True)
-            self.tokenizer.save_pretrained(temporary)
             save_thresholds(temporary, self.thresholds)
+            save_pretrained(Path(temporary), self.model, self.tokenizer, [THRESHOLDS])
             # the configuration last: without it there is no model
             for file in sorted(
                 Path(temporary).iterdir(), key=lambda one: one.name == "config.json"
@@ -397,7 +395,8 @@ def _load_weights(model: paddle.nn.Layer, path: Path) -> None:
     if not path.is_file():
         expected = f'a weight file, a checkpoint directory or "{NEWEST}"'
         raise InputError(path, "does not exist", expected)
-    theirs = _weight_shapes(path)
+    state = read_weights(path)
+    theirs = {name: value.shape for name, value in state.items()}
     ours = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name):
@@ -405,6 +404,4 @@ def _load_weights(model: paddle.nn.Layer, path: Path) -> None:
             problem = f"is of another model: {name} is {have} there and {want} here"
             raise InputError(path, problem, "weights of this model with these labels")
     check_same_labels(model, path.parent)
-    safe = path.suffix == ".safetensors"
-    state = load_file(path) if safe else paddle.load(str(path), return_numpy=True)
     model.set_state_dict(state)

@@ -11,7 +11,8 @@ from course_lib.compression import CompressTrainer
 from course_lib.deploy import Predictor
 from course_lib.deploy.export import DESCRIPTION
 from course_lib.hierarchical.model import Classifier, brief, holds_weights, multi_label_features
-from course_lib.hierarchical.thresholds import decode, save_thresholds, tune
+from course_lib.hierarchical.thresholds import THRESHOLDS, decode, save_thresholds, tune
+from course_lib.models.files import list_files
 from course_lib.runtime import InputError, atomic_file
 
 import paddle
@@ -53,6 +54,9 @@ class ModelArguments:
     params_dir: str = field(default="./checkpoint/", metadata={"help": "what train wrote"})
     width_mult: str = field(
         default="2/3", metadata={"help": "share of the width to keep; several: 3/4,1/2"}
+    )
+    trust_pickle: bool = field(
+        default=False, metadata={"help": "let a foreign .pdparams run the code that it may hold"}
     )
 
 
@@ -104,6 +108,7 @@ def prune(
         _describe(path.parent / DESCRIPTION, [thresholds[label] for label in taxonomy.labels])
         if holds_weights(path.parent):
             save_thresholds(path.parent, thresholds)
+            list_files(path.parent, [THRESHOLDS])
         rows.append(brief(true, decode(probabilities, taxonomy, thresholds)))
     return frame.assign(**pd.DataFrame(rows))
 

@@ -9,8 +9,10 @@ from course_lib.models.backbone import (
     suggested_learning_rate,
 )
 from course_lib.models.classifiers import BiLSTM, TextCNN
+from course_lib.models.files import read_weights, write_weights
 from course_lib.models.vocabulary import SPECIAL_TOKENS, build_vocabulary
 from course_lib.models.words import WordTokenizer, build_word_vocabulary
+from course_lib.runtime.trust import trust_pickles
 
 __all__ = [
     "FRESH",
@@ -22,8 +24,11 @@ __all__ = [
     "build_word_vocabulary",
     "freeze_layers",
     "load_backbone",
+    "read_weights",
     "save_model",
     "suggested_learning_rate",
+    "trust_pickles",
+    "write_weights",
 ]
 
 mended.apply()

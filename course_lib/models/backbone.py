@@ -13,8 +13,17 @@ from functools import partial
 from pathlib import Path
 
 from course_lib import runtime
+from course_lib.models.files import (
+    check_saved,
+    check_sizes,
+    checked_pickles,
+    find_weights,
+    save_pretrained,
+    weight_shapes,
+)
 from course_lib.models.vocabulary import build_vocabulary
 from course_lib.runtime import InputError, atomic_directory
+from course_lib.runtime.trust import trust_pickles
 
 import paddle
 from paddlenlp.transformers import (
@@ -24,7 +33,6 @@ from paddlenlp.transformers import (
     ErnieForSequenceClassification,
     ErnieTokenizer,
 )
-from safetensors import SafetensorError, safe_open
 
 FRESH: dict[str, float | int] = {
     "num_hidden_layers": 2,
@@ -48,7 +56,6 @@ HEAD_PREFIXES = ("classifier.",)
 CLASSIFIER = "ForSequenceClassification"
 MULTI_LABEL = "multi_label_classification"
 CUT = ("heads_per_layer", "neurons_per_layer")  # in the configuration of a pruned model
-WEIGHT_FILES = ("model.safetensors", "model_state.pdparams")
 
 
 def load_backbone(
@@ -57,6 +64,7 @@ def load_backbone(
     vocab_texts: Iterable[str] | None = None,
     label_list: Sequence[str] | None = None,
     trained: bool = False,
+    trust_pickle: bool = False,
     **config,
 ) -> tuple[paddle.nn.Layer, ErnieTokenizer]:
     """Load a sequence classifier and its tokenizer.
@@ -75,6 +83,8 @@ def load_backbone(
             random weights on its encoder, and a warning says so.
         trained: ask for a classifier that has been trained: a directory with a whole head and the
             names of its classes. A head of random weights is refused.
+        trust_pickle: let a foreign `model_state.pdparams` run the code that it may hold; without,
+            one that holds more than arrays is refused.
         **config: changes to the configuration, for example `hidden_dropout_prob=0.2`.
 
     Returns:
@@ -97,7 +107,7 @@ def load_backbone(
                 "num_classes", f"is {num_classes}", f"{len(label_list)}, the length of label_list"
             )
         num_classes = len(label_list)
-    with _quiet():
+    with trust_pickles(trust_pickle), _quiet():
         if Path(name).is_dir() and name != "fresh":
             model, tokenizer = _from_directory(Path(name), num_classes, label_list, config, trained)
         elif Path(name).is_file():
@@ -159,6 +169,8 @@ def save_model(
 
     The directory appears whole or not at all, replaces an older one, and can be loaded by
     `load_backbone`, `AutoModelForSequenceClassification` and `AutoTokenizer` with no network.
+    manifest.json lists the files' hashes: `load_backbone` refuses a file that has changed since,
+    until manifest.json is deleted.
 
     Args:
         label_list: names of the classes; kept in config.json as id2label.
@@ -174,8 +186,7 @@ def save_model(
     if label_list is not None:
         _name_classes(model, label_list)
     with atomic_directory(directory, "config.json") as temporary, _quiet():
-        model.save_pretrained(str(temporary), safe_serialization=True)
-        tokenizer.save_pretrained(str(temporary))
+        save_pretrained(temporary, model, tokenizer)
     return directory
 
 
@@ -235,11 +246,12 @@ def _from_directory(
     if any(settings.get(key) is not None for key in CUT):
         problem = "holds a pruned model, whose layers have shapes of their own"
         raise InputError(directory, problem, "course_lib.compression.load_pruned to load it")
-    weights = _weight_file(directory)
+    weights = find_weights(directory)
+    shapes = weight_shapes(weights)
+    check_sizes(config_file, settings, shapes)
     vocab_size = config.get("vocab_size", settings.get("vocab_size"))
     _check_vocabulary(directory / "vocab.txt", vocab_size)
     names = _class_names(config_file, settings)
-    shapes = _weight_shapes(weights)
     head = next((shape[-1] for name, shape in shapes.items() if _is_head(name) and shape), None)
     kinds = settings.get("architectures") or []
     if (trained or head is not None) and kinds and not kinds[0].endswith(CLASSIFIER):
@@ -264,6 +276,7 @@ def _from_directory(
         raise InputError(directory, f"was trained for {before}", f"one for {now}")
     if new_head:
         config = {"problem_type": None, **config}
+    check_saved(directory)
     try:
         model = AutoModelForSequenceClassification.from_pretrained(
             str(directory),
@@ -271,6 +284,8 @@ def _from_directory(
             ignore_mismatched_sizes=new_head,
             **config,
         )
+    except InputError:
+        raise
     except Exception as error:  # paddlenlp raises anything from AttributeError to RuntimeError here
         reason = " ".join(str(error).split())[:200]
         raise InputError(
@@ -328,7 +343,7 @@ def check_head(
     weights, and a warning says so. (PaddleNLP would train the old one on under new names.)
     """
     if Path(directory).is_dir():
-        shapes = _weight_shapes(_weight_file(Path(directory)))
+        shapes = weight_shapes(find_weights(Path(directory)))
         head = next((shape[-1] for name, shape in shapes.items() if _is_head(name) and shape), None)
         other = saved_labels(directory) not in ([], list(label_list)) or head != len(label_list)
         if head is not None and other:
@@ -377,6 +392,8 @@ def _from_hub(name: str, num_classes: int, config: dict):
             name, num_classes=num_classes, **config
         )
         tokenizer = AutoTokenizer.from_pretrained(name)
+    except InputError:  # the hub's file is a pickle that would run code
+        raise
     except Exception as error:
         raise InputError(
             name,
@@ -450,6 +467,8 @@ def _check_vocabulary(path: Path, vocab_size) -> None:
 def _load_tokenizer(directory: Path):
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(directory))
+    except InputError:
+        raise
     except Exception as error:  # as with models: anything
         reason = " ".join(str(error).split())[:200]
         raise InputError(
@@ -459,27 +478,6 @@ def _load_tokenizer(directory: Path):
         if token in tokenizer.added_tokens_encoder:  # paddlenlp gives it a new id by itself
             raise InputError(directory / "vocab.txt", f"lacks {token}", "all special tokens")
     return tokenizer
-
-
-def _weight_file(directory: Path) -> Path:
-    for name in WEIGHT_FILES:
-        if (directory / name).is_file():
-            return directory / name
-    raise InputError(directory, "has no weights", " or ".join(WEIGHT_FILES))
-
-
-def _weight_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes in a weight file; finds out on the way whether the file is whole."""
-    try:
-        if path.suffix == ".safetensors":
-            with safe_open(path, framework="np") as file:
-                return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-        return {name: tuple(value.shape) for name, value in paddle.load(str(path)).items()}
-    except (SafetensorError, OSError, ValueError, EOFError, KeyError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise InputError(path, f"is damaged ({reason})", "a complete weight file") from None
-    except Exception as error:  # a cut pickle can raise nearly anything
-        raise InputError(path, f"is damaged ({error})", "a complete weight file") from None
 
 
 def _is_head(name: str) -> bool:
@@ -492,11 +490,12 @@ def _without_prefix(name: str, model: paddle.nn.Layer) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep paddlenlp from printing a line for every file it reads or writes."""
+    """Keep paddlenlp from printing a line for every file, and from running what pickles hold."""
     logger = logging.getLogger("PaddleNLP")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        yield
+        with checked_pickles():
+            yield
     finally:
         logger.setLevel(level)

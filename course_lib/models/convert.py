@@ -17,13 +17,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from course_lib.runtime import InputError, atomic_directory, atomic_file
+from course_lib.models.files import Arrays, read_weights, write_weights
+from course_lib.runtime import InputError, atomic_directory
+from course_lib.runtime.manifest import write_manifest
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
-
-Arrays = Mapping[str, np.ndarray]
 
 MODELS = ("bert", "ernie")
 
@@ -151,33 +149,6 @@ def check_fits(weights: Arrays, config: Mapping, where: str | os.PathLike = "wei
             )
 
 
-def read_weights(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Read a .safetensors file.
-
-    Raises:
-        InputError: no such file, or it is damaged.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(path, "does not exist", "a .safetensors file")
-    try:
-        return load_file(path)
-    except (SafetensorError, ValueError, KeyError, OSError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise InputError(path, f"is damaged ({reason})", "a complete .safetensors file") from None
-
-
-def write_weights(path: str | os.PathLike, weights: Arrays, framework: str) -> None:
-    """Write a .safetensors file, whole or not at all.
-
-    Args:
-        framework: what the metadata shall say: PaddleNLP reads "np", Hugging Face "pt", only.
-    """
-    arrays = {name: np.ascontiguousarray(array) for name, array in weights.items()}
-    with atomic_file(path, "wb") as handle:
-        handle.write(save(arrays, metadata={"format": framework}))
-
-
 def convert_directory(
     source: str | os.PathLike,
     target: str | os.PathLike,
@@ -213,6 +184,7 @@ def convert_directory(
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         (temporary / "tokenizer_config.json").write_text(json.dumps(tokenizer, indent=2) + "\n")
         (temporary / "vocab.txt").write_bytes(vocabulary.read_bytes())
+        write_manifest(temporary)
     return target
 
 

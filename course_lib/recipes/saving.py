@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+from course_lib.models.files import read_pickle
 from course_lib.recipes.steps import check_layer
 from course_lib.runtime import InputError, atomic_directory, atomic_file
 from course_lib.runtime.errors import whole
@@ -38,7 +39,7 @@ def load_plain(layer: paddle.nn.Layer, file: str | os.PathLike) -> None:
     """Fill a layer with what `save_plain` or `paddle.save` wrote, all of it or nothing.
 
     `set_state_dict` alone only warns of a name that is missing and leaves that weight random. The
-    file is a pickle, which can run code: load files of people you trust.
+    file is a pickle, which could run code: one that holds more than arrays is refused.
 
     Raises:
         InputError: no such file, a damaged one, or one whose names or shapes are not the layer's;
@@ -63,15 +64,9 @@ def load_plain(layer: paddle.nn.Layer, file: str | os.PathLike) -> None:
 
 
 def _read(file: Path) -> dict:
-    if not file.is_file():
-        raise InputError(file, "does not exist", "a file that paddle.save wrote")
-    try:
-        state = paddle.load(str(file))
-        if not isinstance(state, dict):
-            raise ValueError(f"a {type(state).__name__}")
-    except Exception as error:  # of a pickle that is cut off nearly anything
-        reason = " ".join(str(error).split())[:100]
-        raise InputError(file, f"is damaged ({reason})", "a file that paddle.save wrote") from error
+    state = read_pickle(file)
+    if not isinstance(state, dict):
+        raise InputError(file, f"holds a {type(state).__name__}", "a state dict")
     return state
 
 
@@ -122,10 +117,7 @@ def load_state(
     missing = [name for name in STATE_FILES if not (directory / name).is_file()]
     if missing:
         raise InputError(directory, f"lacks {missing[0]}", "a directory that save_state wrote")
-    moments = {
-        name: value.numpy() if isinstance(value, paddle.Tensor) else np.asarray(value)
-        for name, value in _read(directory / STATE_FILES[1]).items()
-    }
+    moments = _read(directory / STATE_FILES[1])
     settings = _read(directory / STATE_FILES[2])
     load_plain(model, directory / STATE_FILES[0])
     restore_optimizer(optimizer, model, moments)

@@ -18,7 +18,7 @@ from pathlib import Path
 from course_lib.recipes.semantic_search import _places, _texts, _vectors
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.errors import finite, numbers_in, whole
-from course_lib.training.checkpoint import check_described, describe_files, verify_files
+from course_lib.runtime.manifest import check_described, describe_files, verify_files
 from course_lib.training.metrics import paired_bootstrap
 
 import faiss

@@ -14,7 +14,7 @@ from typing import Any
 from course_lib.data import LengthGroupedBatchSampler, convert_tokens_example
 from course_lib.data.spans import bio_ids, bio_types
 from course_lib.models import freeze_layers, suggested_learning_rate
-from course_lib.models.backbone import check_head
+from course_lib.models.backbone import _quiet, check_head
 from course_lib.recipes.crf import Crf
 from course_lib.recipes.steps import train_steps
 from course_lib.runtime import InputError, seed_everything
@@ -347,11 +347,12 @@ def compare_crf(
     for name, crf in (("without", False), ("with", True)):
         seed_everything(seed)  # the head's weights
         try:
-            model = AutoModelForTokenClassification.from_pretrained(
-                str(backbone), num_classes=len(label_list), ignore_mismatched_sizes=True
-            )
+            with _quiet():
+                model = AutoModelForTokenClassification.from_pretrained(
+                    str(backbone), num_classes=len(label_list), ignore_mismatched_sizes=True
+                )
+                tokenizer = AutoTokenizer.from_pretrained(str(backbone))
             check_head(model, backbone, label_list)
-            tokenizer = AutoTokenizer.from_pretrained(str(backbone))
         except OSError as error:
             problem = f"cannot be loaded ({str(error).splitlines()[0]:.80})"
             raise InputError(backbone, problem, "a directory or a hub's name") from None

@@ -20,6 +20,13 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from course_lib.models.backbone import _check_vocabulary, _quiet, _read_config
+from course_lib.models.files import (
+    check_saved,
+    check_sizes,
+    find_weights,
+    save_pretrained,
+    weight_shapes,
+)
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.errors import finite, whole
 from course_lib.training.prediction import inference_mode
@@ -350,8 +357,7 @@ def save_with_words(model: PretrainedModel, tokenizer, directory: str | os.PathL
         raise InputError("tokenizer", problem, f"{rows}, the rows of the model's embedding")
     directory = Path(directory)
     with atomic_directory(directory, "config.json") as temporary, _quiet():
-        model.save_pretrained(str(temporary), safe_serialization=True)
-        tokenizer.save_pretrained(str(temporary))
+        save_pretrained(temporary, model, tokenizer)
     return directory
 
 
@@ -374,10 +380,14 @@ def load_with_words(
     directory = Path(directory)
     settings = _read_config(directory / "config.json")
     _check_vocabulary(directory / "vocab.txt", settings.get("vocab_size"))
+    check_sizes(directory / "config.json", settings, weight_shapes(find_weights(directory)))
+    check_saved(directory)
     try:
         with _quiet():
             model = model_class.from_pretrained(str(directory), **config)
             tokenizer = AutoTokenizer.from_pretrained(str(directory))
+    except InputError:
+        raise
     except Exception as error:  # paddlenlp raises anything
         reason = " ".join(str(error).split())[:200]
         raise InputError(directory, f"cannot be loaded ({reason})", "what was saved") from error

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.models.files import read_weights
 from course_lib.runtime import InputError, atomic_directory
+from course_lib.runtime.manifest import MANIFEST, read_manifest, verify_files, write_manifest
 
 import numpy as np
 import paddle
 from paddle.base.layer_helper import LayerHelper
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
-MANIFEST = "manifest.json"
 REQUIRED = {"model.safetensors", "optimizer.safetensors", "state.json"}
 BEST = "best.safetensors"  # only where early stopping keeps the best weights
 _NAME = re.compile(r"checkpoint-(\d{8})")
@@ -60,6 +59,7 @@ def optimizer_arrays(optimizer: paddle.optimizer.Optimizer, model: paddle.nn.Lay
         f"{names[parameter_name]}|{accumulator}": np.array(value.numpy())
         for accumulator, values in optimizer._accumulators.items()
         for parameter_name, value in values.items()
+        if parameter_name in names  # not those of a criterion
     }
 
 
@@ -101,8 +101,7 @@ def save_checkpoint(directory: str | os.PathLike, step: int, checkpoint: Checkpo
             save_file(checkpoint.best, temporary / BEST)
         text = json.dumps(checkpoint.state, ensure_ascii=False)
         (temporary / "state.json").write_text(text, encoding="utf-8")
-        text = json.dumps({"step": step, "files": describe_files(temporary)}, indent=1)
-        (temporary / MANIFEST).write_text(text, encoding="utf-8")
+        write_manifest(temporary, step=step)
     return path
 
 
@@ -148,10 +147,10 @@ def load_checkpoint(path: str | os.PathLike) -> Checkpoint:
         )
         raise InputError(error.where, error.problem, advice) from None
     return Checkpoint(
-        model=load_file(path / "model.safetensors"),
-        optimizer=load_file(path / "optimizer.safetensors"),
+        model=read_weights(path / "model.safetensors"),
+        optimizer=read_weights(path / "optimizer.safetensors"),
         state=json.loads((path / "state.json").read_text(encoding="utf-8")),
-        best=load_file(path / BEST) if BEST in files else None,
+        best=read_weights(path / BEST) if BEST in files else None,
     )
 
 
@@ -164,55 +163,13 @@ def verify_checkpoint(path: str | os.PathLike) -> set[str]:
     path = Path(path)
     if not path.is_dir():
         raise InputError(path, "does not exist", "a checkpoint directory")
-    manifest = path / MANIFEST
-    try:
-        files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
-        names = check_described(files)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise InputError(manifest, "is missing or damaged", "a complete checkpoint") from None
+    files = read_manifest(path)
+    names = set(files)
     if names - {BEST} != REQUIRED:
-        listed = ", ".join(sorted(names)) or "no file"
-        raise InputError(manifest, f"is damaged: it lists {listed}", ", ".join(sorted(REQUIRED)))
+        problem = f"is damaged: it lists {', '.join(sorted(names)) or 'no file'}"
+        raise InputError(path / MANIFEST, problem, ", ".join(sorted(REQUIRED)))
     verify_files(path, files)
     return names
-
-
-def describe_files(directory: Path) -> dict[str, dict]:
-    """Size and SHA-256 of each file in a directory, by name, for `verify_files`."""
-    return {
-        file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)}
-        for file in sorted(directory.iterdir())
-    }
-
-
-def check_described(files: Mapping) -> set[str]:
-    """The names in what `describe_files` wrote, of which some may have been lost.
-
-    Raises:
-        LookupError, TypeError, ValueError, AttributeError: it is something else.
-    """
-    for one in files.values():
-        int(one["bytes"]), one["sha256"].lower()
-    return set(files)
-
-
-def verify_files(directory: Path, files: Mapping[str, Mapping]) -> None:
-    """Compare the files in a directory with what `describe_files` wrote of them.
-
-    Raises:
-        InputError: naming the first file that is missing or differs.
-    """
-    for name in sorted(files):
-        file, expected = directory / name, "a complete checkpoint"
-        size = file.stat().st_size if file.is_file() else None
-        if size is None:
-            raise InputError(file, "is missing", expected)
-        if size != files[name]["bytes"]:
-            problem = f"is damaged: {size} bytes instead of {files[name]['bytes']}"
-            raise InputError(file, problem, expected)
-        if _sha256(file) != files[name]["sha256"]:
-            problem = "is damaged: its SHA-256 differs from the manifest"
-            raise InputError(file, problem, expected)
 
 
 def _is_complete(path: Path) -> bool:
@@ -221,11 +178,3 @@ def _is_complete(path: Path) -> bool:
     except InputError:
         return False
     return True
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from course_lib.data import convert_example, load_reviews
-from course_lib.models import freeze_layers, load_backbone
+from course_lib.models import freeze_layers, load_backbone, trust_pickles
 from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
 from course_lib.runtime.errors import whole
 from course_lib.training.trainer import CourseTrainer, ThroughputCallback, check_arguments
@@ -49,6 +49,9 @@ class ModelArguments:
     )
     freeze_layers: int = field(default=0, metadata={"help": "encoder layers that do not learn"})
     dropout: float = field(default=0.0, metadata={"help": "of hidden states and attention"})
+    trust_pickle: bool = field(
+        default=False, metadata={"help": "let a foreign .pdparams run the code that it may hold"}
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> dict:
@@ -94,6 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> dict:
     model, tokenizer = load_backbone(
         model_args.model_name_or_path,
         label_list=train_ds.label_list,
+        trust_pickle=model_args.trust_pickle,
         hidden_dropout_prob=model_args.dropout,
         attention_probs_dropout_prob=model_args.dropout,
     )
@@ -119,7 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> dict:
         group_by_length=True,
     )
     newest = args.resume_from_checkpoint == "newest"
-    trainer.train(resume_from_checkpoint=newest or args.resume_from_checkpoint)
+    with trust_pickles(model_args.trust_pickle):
+        trainer.train(resume_from_checkpoint=newest or args.resume_from_checkpoint)
     scores = trainer.evaluate()
     trainer.save_model()
     result = {

@@ -22,35 +22,44 @@ from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, ResumableBatchSampler
 from course_lib.models.backbone import _quiet, check_same_labels
+from course_lib.models.files import (
+    WEIGHT_FILES,
+    checked_pickles,
+    find_weights,
+    read_pickle,
+    read_weights,
+    save_pretrained,
+    weight_shapes,
+    write_weights,
+)
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.errors import whole
-from course_lib.training.checkpoint import (
-    check_described,
-    describe_files,
-    restore_optimizer,
-    verify_files,
-)
+from course_lib.runtime.manifest import check_described, describe_files, verify_files
+from course_lib.training.checkpoint import model_arrays, optimizer_arrays, restore_optimizer
 from course_lib.training.loop import seed_step
 from course_lib.training.prediction import NO_NUMBERS
 
 import numpy as np
 import paddle
+from paddlenlp.peft import LoRAModel, PrefixModelForCausalLM
 from paddlenlp.trainer import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 from paddlenlp.trainer.integrations import VisualDLCallback
 from paddlenlp.trainer.trainer import TRAINER_STATE_NAME
 from paddlenlp.trainer.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
 from paddlenlp.trainer.trainer_utils import IntervalStrategy, has_length
+from paddlenlp.transformers import PretrainedModel
 from tqdm.auto import tqdm
 
 Columns = tuple[dict[str, list[np.ndarray]], list[int]]  # labels by column, lengths of input_ids
 POSITIONS = ("start_positions", "end_positions")
 SEAL = "course.json"  # written last into a checkpoint: what lacks it, or differs, is not whole
-WEIGHTS, OPTIMIZER, SCHEDULER = "model_state.pdparams", "optimizer.pdopt", "scheduler.pdparams"
+WEIGHTS, OPTIMIZER, SCHEDULER = "model.safetensors", "optimizer.safetensors", "scheduler_state.json"
+PICKLES = ("model_state.pdparams", "optimizer.pdopt", "scheduler.pdparams")  # of a stock Trainer
 IGNORED = -100
 _NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 _OWN = re.compile(  # what a Trainer, a tokenizer, an export or VisualDL writes
-    r"runs|checkpoint-\d+|\..*|(.*_)?(config|state|map|results|tokens)\.json|vocab\.(txt|json)"
+    r"runs|manifest\.json|checkpoint-\d+|\..*|(.*_)?(config|state|map|results|tokens|args)\.json|vocab\.(txt|json)"
     r"|.*\.(pdparams|pdopt|pdmodel|pdiparams|pdiparams\.info|safetensors|pth)|training_args\.bin"
     r"|sentencepiece\..*|spiece\.model|merges\.txt|tokenizer\.json"
 )
@@ -69,6 +78,9 @@ class CourseTrainer(Trainer):
       written does no harm.
     - The totals of a resumed run (losses, their mean, VisualDL's page) are those of the whole run,
       its speeds those of this process; a run that had ended, or stopped early, trains no further.
+    - It writes safetensors and JSON and no pickles, which can run code when they are loaded (but
+      with AMP and several forms of parallelism, whose formats are upstream's). Those of a stock
+      Trainer are read as `course_lib.models.files` reads them.
     - `save_total_limit` is obeyed in a single process too.
     - What does not fit is said before the first step (see `train`).
 
@@ -134,7 +146,13 @@ class CourseTrainer(Trainer):
             for path in _checkpoints(self.args.output_dir):
                 shutil.rmtree(path)
         path = None if checkpoint is None else str(checkpoint)
-        result = super().train(path, ignore_keys_for_eval)
+        logger = logging.getLogger("PaddleNLP")
+        logger.addFilter(_finds_no_pickle)
+        try:
+            with checked_pickles():  # the best weights, where a stock Trainer wrote them
+                result = super().train(path, ignore_keys_for_eval)
+        finally:
+            logger.removeFilter(_finds_no_pickle)
         return result._replace(training_loss=result.metrics["train_loss"])  # see `log`
 
     def _inner_training_loop(self, args, model, loader, length, max_steps, epochs, updates, *rest):
@@ -195,7 +213,8 @@ class CourseTrainer(Trainer):
         start, now = self._steps.started, self.state.global_step
         share, (total, last) = 1.0, _logged_loss(self.state)
         unknown = self._unknown if last < start else 0  # else taken to be like the ones after them
-        if "train_loss" in logs:
+        if "train_loss" in logs:  # the training has ended
+            self._load_best()
             share = (now - start) / self.state.max_steps
             if start:
                 rest = 0.0 if self._loss_sum is None else float(self._loss_sum)
@@ -206,6 +225,13 @@ class CourseTrainer(Trainer):
             if "_per_second" in name:
                 logs[name] = round(logs[name] * share, 4)
         super().log(logs, **kwargs)
+
+    def _load_best(self) -> None:
+        """Load the best weights; upstream looks for a pickle, and goes on when there is none."""
+        best = self.state.best_model_checkpoint
+        if self.args.load_best_model_at_end and best and Path(best, WEIGHTS).is_file():
+            _check_files(Path(best))
+            self.model.set_state_dict(read_weights(Path(best, WEIGHTS)))
 
     # ---- batches
 
@@ -251,7 +277,16 @@ class CourseTrainer(Trainer):
         directory = Path(self.args.output_dir, f"checkpoint-{self.state.global_step}")
         (directory / SEAL).unlink(missing_ok=True)  # of an earlier run that came as far
         self._unlogged = float(self._nested_gather(self._loss_sum).mean())
-        super()._save_checkpoint(model, metrics)
+        args, ignored = self.args, self.args.ignore_save_lr_and_optim
+        if args.should_save and not ignored and not self._special():
+            write_weights(directory / OPTIMIZER, optimizer_arrays(self.optimizer, self.model))
+            with atomic_file(directory / SCHEDULER) as file:
+                json.dump(self.lr_scheduler.state_dict(), file, default=float)
+        args.ignore_save_lr_and_optim = ignored or not self._special()  # else it writes pickles
+        try:
+            super()._save_checkpoint(model, metrics)
+        finally:
+            args.ignore_save_lr_and_optim = ignored
         # upstream deletes old checkpoints in processes of local rank 0 only; alone it is -1 (2288)
         if self.args.should_save and self.args.local_rank == -1:
             self._rotate_checkpoints(output_dir=self.args.output_dir)
@@ -263,6 +298,9 @@ class CourseTrainer(Trainer):
         own and would delete "checkpoint-of-my-thesis" as well (2320).
         """
         directory = Path(output_dir, f"checkpoint-{self.state.global_step}")
+        left = [] if self._special() else [directory / name for name in PICKLES]
+        for file in (*left, *directory.glob("rng_state*.pth")):  # each step seeds its own
+            file.unlink(missing_ok=True)
         seal = {
             "files": describe_files(directory),
             "parameters": {name: p.name for name, p in self.model.named_parameters()},
@@ -273,6 +311,38 @@ class CourseTrainer(Trainer):
         with atomic_file(directory / SEAL) as file:
             json.dump(seal, file, indent=1)
         super()._rotate_checkpoints(use_mtime=False, output_dir=output_dir)
+
+    def _special(self) -> bool:
+        """Whether upstream's own formats are needed: of several forms of parallelism, of AMP."""
+        args = self.args
+        special = args.use_hybrid_parallel or args.unified_checkpoint or args.fp16 or args.bf16
+        return special or isinstance(self.model, (LoRAModel, PrefixModelForCausalLM))
+
+    def _save(self, output_dir=None, state_dict=None, merge_tensor_parallel=False) -> None:
+        """As upstream does, without its pickles: the weights, and the arguments beside them."""
+        if self._special():
+            super()._save(output_dir, state_dict, merge_tensor_parallel)
+            return
+        directory = Path(output_dir or self.args.output_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        if not self.args.should_save:
+            return
+        with atomic_file(directory / "training_args.json") as file:
+            file.write(self.args.to_json_string())
+        if isinstance(self.model, PretrainedModel):
+            save_pretrained(directory, self.model, self.tokenizer)
+        else:
+            write_weights(directory / WEIGHTS, model_arrays(self.model))
+
+    def _load_rng_state(self, checkpoint) -> None:
+        """Nothing: `_ExactSteps` seeds each step. Upstream would unpickle random states."""
+
+    def _load_from_checkpoint(self, resume_from_checkpoint=None) -> None:
+        if resume_from_checkpoint is None or self._special():
+            with checked_pickles():
+                super()._load_from_checkpoint(resume_from_checkpoint)
+            return
+        self.model.set_state_dict(read_weights(find_weights(Path(resume_from_checkpoint))))
 
     def _sorted_checkpoints(self, output_dir=None, *args, **kwargs) -> list[str]:
         best = self.state.best_model_checkpoint
@@ -287,16 +357,25 @@ class CourseTrainer(Trainer):
     def _load_optimizer_and_scheduler(self, checkpoint) -> None:
         seal = {} if checkpoint is None else _read_seal(Path(checkpoint))
         args = self.args
-        special = args.use_hybrid_parallel or args.unified_checkpoint or args.fp16 or args.bf16
-        special = special or OPTIMIZER not in seal.get("files", ())
-        if not seal or special or args.ignore_load_lr_and_optim:
-            super()._load_optimizer_and_scheduler(checkpoint)
+        files = seal.get("files", ())
+        if OPTIMIZER in files and not self._special():
+            if not args.ignore_load_lr_and_optim:
+                arrays = read_weights(Path(checkpoint, OPTIMIZER))
+                restore_optimizer(self.optimizer, self.model, arrays)
+                state = json.loads(Path(checkpoint, SCHEDULER).read_text(encoding="utf-8"))
+                self.lr_scheduler.set_state_dict(state)
             return
+        special = self._special() or PICKLES[1] not in files
+        if not seal or special or args.ignore_load_lr_and_optim:
+            with checked_pickles():
+                super()._load_optimizer_and_scheduler(checkpoint)
+            return
+        # a checkpoint of this course from before it wrote safetensors
         # Upstream looks moments up by names such as linear_7.w_0_moment1_0 (2519). Their first
         # number counts the layers that the process has built, their last the optimizers.
         structured = {generated: name for name, generated in seal["parameters"].items()}
         arrays = {}
-        state = paddle.load(str(Path(checkpoint, OPTIMIZER)), return_numpy=True)
+        state = _load(Path(checkpoint, PICKLES[1]))
         for key, value in state.items():
             owners = [name for name in structured if key.startswith(f"{name}_")]
             if owners:
@@ -304,7 +383,7 @@ class CourseTrainer(Trainer):
                 accumulator = key[len(owner) + 1 :].rpartition("_")[0]
                 arrays[f"{structured[owner]}|{accumulator}"] = value
         restore_optimizer(self.optimizer, self.model, arrays)
-        self.lr_scheduler.set_state_dict(paddle.load(str(Path(checkpoint, SCHEDULER))))
+        self.lr_scheduler.set_state_dict(_load(Path(checkpoint, PICKLES[2])))
 
     def _restore_callbacks(self, checkpoint: Path) -> None:
         """Upstream's early stopping would begin to count its patience anew."""
@@ -478,12 +557,11 @@ class CourseTrainer(Trainer):
         return "the model's own loss" if self.criterion is None else "criterion"
 
     def _check_weights(self, checkpoint: Path) -> None:
-        if not (checkpoint / WEIGHTS).is_file():
-            if any(checkpoint.glob("*model*")):
-                return  # another of upstream's formats, which it checks itself
-            raise InputError(checkpoint, f"has no {WEIGHTS}", "a checkpoint directory")
-        state = _load(checkpoint / WEIGHTS)
-        theirs = {name: list(np.shape(value)) for name, value in state.items() if name[-1] != "@"}
+        if self._special() and not any((checkpoint / name).is_file() for name in WEIGHT_FILES):
+            return  # another of upstream's formats, which it checks itself
+        theirs = {
+            name: list(shape) for name, shape in weight_shapes(find_weights(checkpoint)).items()
+        }
         ours = {name: list(value.shape) for name, value in self.model.state_dict().items()}
         # upstream passes over what is missing, over what is too much and over other shapes (1224)
         for name in sorted(ours.keys() | theirs.keys()):
@@ -500,6 +578,11 @@ class CourseTrainer(Trainer):
                     "but with other batches than the unbroken one",
                     stacklevel=3,
                 )
+
+
+def _finds_no_pickle(record: logging.LogRecord) -> bool:
+    """Upstream warns that the best weights are no pickle (1141); `_load_best` loads them."""
+    return "Could not locate the best model" not in record.getMessage()
 
 
 class _ExactSteps(TrainerCallback):
@@ -926,6 +1009,8 @@ def _check_files(checkpoint: Path) -> None:
     if seal:
         verify_files(checkpoint, seal["files"])
         return
+    if (checkpoint / OPTIMIZER).is_file():  # no stock Trainer's, and not finished
+        raise InputError(checkpoint / SEAL, "is missing", "a complete checkpoint")
     state = checkpoint / TRAINER_STATE_NAME
     try:
         if type(json.loads(state.read_text(encoding="utf-8"))["global_step"]) is not int:
@@ -934,16 +1019,16 @@ def _check_files(checkpoint: Path) -> None:
         raise InputError(state, "is missing", "a complete checkpoint") from None
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         raise InputError(state, "is damaged", "a complete checkpoint") from None
-    for name in (OPTIMIZER, SCHEDULER):
+    for name in PICKLES[1:]:
         if (checkpoint / name).is_file():
             _load(checkpoint / name)
 
 
 def _load(file: Path) -> dict:
-    try:
-        return dict(paddle.load(str(file), return_numpy=True).items())
-    except Exception as error:  # a cut pickle can raise nearly anything
-        raise InputError(file, f"cannot be read: {_summary(error)}", "a whole file") from error
+    state = read_pickle(file)
+    if not isinstance(state, dict):
+        raise InputError(file, f"holds a {type(state).__name__}", "a whole file")
+    return state
 
 
 def _summary(error: Exception) -> str:
