@@ -170,7 +170,7 @@ def check_sizes(where, config: Mapping, shapes: Mapping[str, tuple[int, ...]]) -
         most["intermediate_size"] = max(largest, 1 << 14)
     for name, limit in {**most, "num_hidden_layers": len(shapes)}.items():
         size = config.get(name)
-        if size is not None and (type(size) is not int or not 0 <= size <= limit):
+        if name in config and (type(size) is not int or not 0 <= size <= limit):
             problem = f"its {name} is {size!r:.40}"
             raise InputError(where, problem, f"a whole number, at most {limit} by the weights")
 
