@@ -238,7 +238,7 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(unbroken, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["optimizer.safetensors", "scheduler_state.json", "trainer_state.json", "model.safetensors"],
+    ["optimizer.safetensors", "scheduler.json", "trainer_state.json", "model.safetensors"],
 )
 def test_damage_that_leaves_the_size_is_found_and_named(unbroken, tmp_path, name):
     source = unbroken[0]

@@ -81,12 +81,12 @@ def as_pickles(checkpoint: Path, sealed: bool = True) -> Path:
         moments[f"{seal['parameters'][name]}_{accumulator}_0"] = paddle.to_tensor(value)
     weights = read_weights(checkpoint / "model.safetensors")
     paddle.save(weights, str(checkpoint / "model_state.pdparams"))
-    scheduler = json.loads((checkpoint / "scheduler_state.json").read_text())
+    scheduler = json.loads((checkpoint / "scheduler.json").read_text())
     moments["LR_Scheduler"] = scheduler
     paddle.save(moments, str(checkpoint / "optimizer.pdopt"))
     paddle.save(scheduler, str(checkpoint / "scheduler.pdparams"))
     paddle.save({"cpu": paddle.get_rng_state()}, str(checkpoint / "rng_state.pth"))
-    for name in ("course.json", "manifest.json", "scheduler_state.json"):
+    for name in ("course.json", "manifest.json", "scheduler.json"):
         (checkpoint / name).unlink(missing_ok=True)
     for file in checkpoint.glob("*.safetensors"):
         file.unlink()

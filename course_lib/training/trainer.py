@@ -53,13 +53,13 @@ from tqdm.auto import tqdm
 Columns = tuple[dict[str, list[np.ndarray]], list[int]]  # labels by column, lengths of input_ids
 POSITIONS = ("start_positions", "end_positions")
 SEAL = "course.json"  # written last into a checkpoint: what lacks it, or differs, is not whole
-WEIGHTS, OPTIMIZER, SCHEDULER = "model.safetensors", "optimizer.safetensors", "scheduler_state.json"
+WEIGHTS, OPTIMIZER, SCHEDULER = "model.safetensors", "optimizer.safetensors", "scheduler.json"
 PICKLES = ("model_state.pdparams", "optimizer.pdopt", "scheduler.pdparams")  # of a stock Trainer
 IGNORED = -100
 _NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 _OWN = re.compile(  # what a Trainer, a tokenizer, an export or VisualDL writes
-    r"runs|manifest\.json|checkpoint-\d+|\..*|(.*_)?(config|state|map|results|tokens|args)\.json|vocab\.(txt|json)"
+    r"runs|(manifest|scheduler)\.json|checkpoint-\d+|\..*|(.*_)?(config|state|map|results|tokens|args)\.json|vocab\.(txt|json)"
     r"|.*\.(pdparams|pdopt|pdmodel|pdiparams|pdiparams\.info|safetensors|pth)|training_args\.bin"
     r"|sentencepiece\..*|spiece\.model|merges\.txt|tokenizer\.json"
 )
