@@ -198,9 +198,7 @@ def test_missing_and_damaged_files_are_refused(exported, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(exported.parent, copy)
     (copy / "model.pdmodel").write_bytes(b"nonsense")
-    with pytest.raises(
-        InputError, match=r"model\.pdmodel: is damaged .* 8 bytes instead of"
-    ):
+    with pytest.raises(InputError, match=r"model\.pdmodel: is damaged .* 8 bytes instead of"):
         Predictor(copy)
     describe_anew(copy, files={})  # as an older export, which keeps no sizes
     with pytest.raises(InputError, match="is damaged or no program"):
@@ -379,7 +377,8 @@ def test_weights_cut_off_or_of_another_model_are_refused(classifier, exported, q
     quantize_embeddings(copy / "int8", copy / "int8")
     for name in ("model", "int8"):
         Predictor(copy / name).predict(TEXTS)
-    expected = {"model.pdmodel", "model.pdiparams", "vocab.txt"}
+    expected = {"model.pdmodel", "model.pdiparams", "vocab.txt", "tokenizer_config.json"}
+    expected |= {"special_tokens_map.json"}
     assert set(files_of(quantised.parent)) == expected
     # an older export has no record
     description = json.loads((copy / "deploy.json").read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ import course_lib  # noqa: F401
 from course_lib.models import read_weights
 from course_lib.runtime import InputError
 from course_lib.training import (
+    CourseTrainer,
     NotebookProgressCallback,
     ThroughputCallback,
     read_scalars,
@@ -257,15 +258,14 @@ def test_damage_that_leaves_the_size_is_found_and_named(unbroken, tmp_path, name
         trainer.train(True)
 
 
-@pytest.mark.parametrize("sealed", [True, False])
-def test_checkpoints_of_pickles_are_still_resumed(unbroken, tmp_path, sealed):
+def test_checkpoints_of_pickles_are_still_resumed(unbroken, tmp_path):
+    """Those that the course wrote at first; a stock Trainer's need a new process (see `stock`)."""
     source, weights, _ = unbroken
     checkpoint = shutil.copytree(source / "checkpoint-4", tmp_path / "checkpoint-4")
-    tiny_trainer.as_pickles(checkpoint, sealed)
-    trainer = build(tmp_path, group_by_length=True, extra_layers=2 if sealed else 0)
+    tiny_trainer.as_pickles(checkpoint)
+    trainer = build(tmp_path, group_by_length=True, extra_layers=2)
     trainer.train(str(checkpoint))
-    if sealed:
-        assert runs.weights_digest(trainer.model) == weights
+    assert runs.weights_digest(trainer.model) == weights
     pickles = [
         file.name
         for file in (tmp_path / "checkpoint-8").iterdir()
@@ -758,10 +758,10 @@ def test_a_checkpoint_of_another_model(unbroken, rows, tmp_path):
 # ---- what upstream does
 
 
-def stock(directory, resume=None, **options) -> list[float]:
+def stock(directory, resume=None, kind=Trainer, **options) -> list[float]:
     """The losses of a stock Trainer in what is, by its generated names, a new process."""
     with paddle.utils.unique_name.guard():
-        trainer = build(directory, Trainer, **options)
+        trainer = build(directory, kind, **options)
         trainer.train(resume)
     return losses(trainer)
 
@@ -785,6 +785,12 @@ def test_upstream_a_resume_is_exact_in_the_first_epoch_without_dropout_only(stoc
         checkpoint = str(directory / f"checkpoint-{step}")
         exact[step] = stock(tmp_path, checkpoint, dropout=0.0, save_steps=100) == whole
     assert exact == {2: True, 4: False, 6: False}
+
+
+def test_a_stock_trainers_checkpoint_is_taken_up(stock_run, tmp_path):
+    directory, whole = stock_run
+    losses = stock(tmp_path, str(directory / "checkpoint-2"), CourseTrainer, dropout=0.0)
+    assert losses[:2] == whole[:2] and len(losses) == len(whole)
 
 
 def test_upstream_a_resume_draws_other_dropout_masks(tmp_path):

@@ -15,6 +15,7 @@ import os
 from course_lib.deploy.export import DESCRIPTION, PROGRAM, WEIGHTS
 from course_lib.deploy.predictor import Predictor
 from course_lib.models.backbone import _quiet, _read_config
+from course_lib.models.files import check_sizes
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -57,6 +58,11 @@ def load_static(
     if predictor.quantised:
         raise InputError(program, "is quantised: its weights are rounded", "the FP32 export")
     kind, config = _kind(predictor, model_class, config)
+    data = program.read_bytes()
+    description = paddle.base.core.ProgramDesc(data)
+    weights = [value for value in description.block(0).all_vars() if value.persistable()]
+    shapes = {v.name(): tuple(v.shape()) for v in weights if v.name() not in ("feed", "fetch")}
+    check_sizes(prefix.parent / "config.json", config.to_dict(), shapes)
     random = paddle.get_rng_state()
     try:
         with _quiet():
@@ -70,8 +76,7 @@ def load_static(
     finally:
         paddle.set_rng_state(random)  # weights that are overwritten should change nothing else
     model.eval()
-    data = program.read_bytes()
-    theirs = _order_of_use(paddle.base.core.ProgramDesc(data))
+    theirs = _order_of_use(description)
     ours = _order_of_use(*_trace(model, predictor))
     if [use for use, _ in theirs] != [use for use, _ in ours]:
         different = sum(1 for one, two in zip(theirs, ours, strict=False) if one[0] == two[0])
