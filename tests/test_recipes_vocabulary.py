@@ -388,9 +388,12 @@ def test_loading_refuses_what_does_not_fit(tokenizer, tmp_path):
     with pytest.raises(InputError, match="added_tokens"):
         load_with_words(directory, AutoModelForMaskedLM)
     added.write_text(content.replace("性价比", "性比价"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"added_tokens\.json: is damaged or was changed"):
+        load_with_words(directory, AutoModelForMaskedLM)
+    (directory / "manifest.json").unlink()
     load_with_words(directory, AutoModelForMaskedLM)
     (directory / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="cannot be loaded"):
+    with pytest.raises(InputError, match="has no weights"):
         load_with_words(directory, AutoModelForMaskedLM)
     with pytest.raises(InputError, match=r"config\.json"):
         load_with_words(tmp_path, AutoModelForMaskedLM)
