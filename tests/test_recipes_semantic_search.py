@@ -28,7 +28,7 @@ from course_lib.recipes import (
     train_cross_encoder,
 )
 from course_lib.runtime import InputError, seed_everything
-from course_lib.training.checkpoint import describe_files
+from course_lib.runtime.manifest import describe_files
 
 import numpy as np
 import paddle
