@@ -154,6 +154,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = serving.add_argument
     add("--host", default="127.0.0.1", help="default %(default)s: this machine alone")
     add("--port", type=whole(0, 65535), default=8000, help="0: a free one (default %(default)s)")
+    add("--allow_host", nargs="+", default=[], help="names that requests may use for this machine")
     add("--backend", choices=("paddle", "onnx"), default="paddle", help="default %(default)s")
     add("--threads", type=whole(1), help="of the model (default: all cores but one)")
     add("--max_batch", type=whole(1), help="texts of one run of the model; 1: no batching")
@@ -415,7 +416,7 @@ def run_serve(args: argparse.Namespace) -> None:
         predictor = Predictor(args.model_dir, args.backend, threads=threads)
         if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
             print("others can reach this service, which asks nobody who they are", file=sys.stderr)
-        serve(make_app(predictor, limits), listener)
+        serve(make_app(predictor, limits, [args.host, *args.allow_host]), listener)
 
 
 def run_doctor(args: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from course_lib.compression import quantize_static
@@ -99,6 +100,22 @@ def test_texts_keep_their_order_and_batches_do_not_matter(exported):
     assert probabilities.sum(axis=1) == pytest.approx(1, abs=1e-6)
     alone = np.concatenate([predictor.predict([text]) for text in TEXTS])
     assert probabilities == pytest.approx(alone, abs=1e-5)
+
+
+def test_threads_may_share_a_predictor(exported):
+    """Without a lock they get each other's answers, or Paddle crashes."""
+    predictor = Predictor(exported.parent, threads=1)
+    batches = [[text] * (1 + number) for number, text in enumerate(TEXTS)]
+    expected = [predictor.predict(batch) for batch in batches]
+
+    def work(number):
+        return all(
+            np.allclose(predictor.predict(batches[number]), expected[number], atol=1e-6)
+            for _ in range(100)
+        )
+
+    with ThreadPoolExecutor(len(TEXTS)) as pool:
+        assert all(pool.map(work, range(len(TEXTS))))
 
 
 @pytest.mark.parametrize(

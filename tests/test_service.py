@@ -15,10 +15,11 @@ import threading
 import time
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import course_lib  # noqa: F401
 from course_lib import cli
-from course_lib.deploy import Predictor, export_model
+from course_lib.deploy import Predictor, export_model, protocol
 from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.service import PAGE, listen, make_app, running
 from course_lib.models import load_backbone
@@ -28,6 +29,7 @@ from course_lib.training.visual_logs import browse
 import numpy as np
 import paddle
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 
 TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人，再也不来了"]
@@ -53,8 +55,12 @@ def predictor(exported):
 @pytest.fixture(scope="module")
 def client(predictor):
     limits = Limits(max_texts=5, max_characters=100, max_body=4000, queue=8)
-    with TestClient(make_app(predictor, limits), raise_server_exceptions=False) as client:
+    with local(make_app(predictor, limits)) as client:
         yield client
+
+
+def local(app) -> TestClient:
+    return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
 
 
 def same(answer: dict, expected: dict) -> bool:
@@ -155,6 +161,26 @@ def test_other_refusals(client):
     assert client.get("/nothing").json() == {"error": "Not Found"}
 
 
+@pytest.mark.parametrize(
+    ("host", "served"),
+    [
+        *[
+            (name, True)
+            for name in ("localhost:80", "LOCALHOST.", "10.0.0.7", "[::1]:80", "my.name")
+        ],
+        *[
+            (name, False)
+            for name in ("evil.example", "evil.example:80", "localhost.evil", "::x", "1")
+        ],
+    ],
+)
+def test_only_its_own_names_are_served(predictor, host, served):
+    with TestClient(make_app(predictor, allow_hosts=["My.Name"])) as client:
+        got = client.get("/health", headers={"Host": host})
+    assert got.status_code == (200 if served else 421)
+    assert served or ("--allow_host" in got.json()["error"] and host in got.json()["error"])
+
+
 def test_a_failure_of_the_model_is_500_for_its_request_alone(predictor, monkeypatch):
     real = predictor.classify
 
@@ -164,7 +190,7 @@ def test_a_failure_of_the_model_is_500_for_its_request_alone(predictor, monkeypa
         return real(texts, *rest)
 
     limits = Limits(max_wait_ms=300, max_batch=3)
-    with TestClient(make_app(predictor, limits), raise_server_exceptions=False) as client:
+    with local(make_app(predictor, limits)) as client:
         monkeypatch.setattr(predictor, "classify", breaks)
         with ThreadPoolExecutor(3) as pool:
             sent = [{"text": text} for text in ("书", "坏", "太差了")]
@@ -339,7 +365,7 @@ def test_a_full_queue_is_status_503_with_a_time_to_retry(predictor, monkeypatch)
     slow, limits = Slow(), Limits(max_texts=2, queue=2)
     app = make_app(predictor, limits)
     monkeypatch.setattr(app.state.batcher, "predictor", slow)
-    with TestClient(app) as client, ThreadPoolExecutor(1) as pool:
+    with local(app) as client, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.post, "/predict", json={"texts": ["a", "b"]})
         while not slow.batches and not waiting.done():
             time.sleep(0.005)
@@ -410,10 +436,12 @@ def test_bodies_that_never_end_and_lines_that_are_no_http(exported):
                     pass
                 return connection.recv(300)
 
-        start = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        start = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         chunk = b"1000\r\n" + b" " * 4096 + b"\r\n"
         assert b" 413 " in send(start, b"Content-Length: 999999999999\r\n\r\n")
-        assert b" 413 " in send(start, b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 17)
+        assert b" 413 " in send(
+            start, b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 17, b"0\r\n\r\n"
+        )
         assert b" 400 " in send(start, b"Content-Length: -5\r\n\r\n")
         assert b" 400 " in send(b"\x16\x03\x01 no http\r\n\r\n")
         assert b" 4" in send(start, b"Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n")
@@ -423,6 +451,100 @@ def test_bodies_that_never_end_and_lines_that_are_no_http(exported):
         connection.request("POST", "/predict", json.dumps({"text": "书"}), JSON)
         assert connection.getresponse().status == 200
         assert process.poll() is None
+
+
+@pytest.fixture
+def limited(predictor, monkeypatch):
+    """A service in this process with room for 20 connections and little patience."""
+    monkeypatch.setattr(protocol, "PATIENCE", 0.3)
+    monkeypatch.setattr(protocol.LimitedProtocol, "max_connections", 20)
+    config = uvicorn.Config(
+        make_app(predictor), http=protocol.LimitedProtocol, log_level="critical"
+    )
+    server = uvicorn.Server(config)
+    with listen("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        server.address = listener.getsockname()
+        yield server
+        server.should_exit = True
+        thread.join(30)
+
+
+def exchange(address: tuple[str, int], *parts: bytes) -> bytes:
+    """All that the service sends for these bytes until it closes the connection."""
+    with socket.create_connection(address, timeout=30) as connection:
+        answer = b""
+        try:
+            for part in parts:
+                connection.sendall(part)
+            while got := connection.recv(65536):
+                answer += got
+        except ConnectionError:
+            pass
+        return answer
+
+
+HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        ([HEAD], b" 408 "),
+        ([b"\r\n" * 5], b" 408 "),
+        ([HEAD + b"\r\n", HEAD], b" 200 "),  # and then the connection is closed
+        ([HEAD + b"X: ", *[b"a" * 9999] * 20], b" 431 "),
+        ([b"GET /", *[b"a" * 9999] * 20], b" 431 "),
+        ([HEAD, *[b"X: " + b"a" * 999 + b"\r\n"] * 200], b" 431 "),
+        ([], b""),
+    ],
+)
+def test_a_request_that_does_not_end_is_ended(limited, parts, status):
+    assert status in exchange(limited.address, *parts)
+
+
+@pytest.mark.parametrize("at_once", [20, 1000])
+def test_a_client_that_takes_no_answers_is_dropped(limited, at_once):
+    state = limited.server_state
+    with socket.create_connection(limited.address, timeout=30) as connection:
+        for sent in range(at_once, 60_000, at_once):  # its answers fill all buffers
+            with suppress(OSError):
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * at_once)
+            while state.total_requests < sent and (state.connections or not state.total_requests):
+                time.sleep(0.002)
+            if not state.connections:
+                break
+        assert not state.connections and state.total_requests < sent
+
+
+def test_many_connections_that_only_wait_keep_nobody_out(limited):
+    hostile = []
+    for number in range(200):
+        connection = socket.create_connection(limited.address, timeout=30)
+        with suppress(ConnectionError):
+            connection.sendall(HEAD if number % 2 else b"")
+        hostile.append(connection)
+        if number % 10 == 0:
+            good = http.client.HTTPConnection(*limited.address, timeout=30)
+            good.request("POST", "/predict", json.dumps({"text": "书"}), JSON)
+            assert good.getresponse().status == 200
+            good.close()
+    for connection in hostile:
+        connection.close()
+
+
+def test_who_sends_far_too_much_still_gets_the_answer(limited):
+    body = b" " * 20_000_000
+    size = f"Content-Length: {len(body)}\r\n\r\n".encode()
+    start = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    chunks = [b"100000\r\n" + b" " * 2**20 + b"\r\n"] * 20
+    for parts in ([size, body], [b"Transfer-Encoding: chunked\r\n\r\n", *chunks, b"0\r\n\r\n"]):
+        got = exchange(limited.address, start, *parts)
+        assert b" 413 " in got and b"the body has more than" in got
 
 
 def test_a_service_that_does_not_start_says_why(tmp_path):
@@ -470,6 +592,7 @@ def test_simple_server_is_as_its_module_says(exported, predictor):
 def test_the_page_needs_nothing_from_elsewhere(client):
     got = client.get("/")
     assert got.text == PAGE.read_text(encoding="utf-8")
+    assert "frame-ancestors 'none'" in got.headers["Content-Security-Policy"]
     assert "default-src 'none'" in got.headers["Content-Security-Policy"]
     assert not re.search(r"https?:|src=|@import|url\(", got.text)
     assert "innerHTML" not in got.text

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -68,6 +69,8 @@ class PaddleEngine:
         if self.int8 and not VNNI & machine.cpu().flags:
             message = "this processor has no VNNI instructions (avx512_vnni, avx_vnni)"
             warnings.warn(f"{message}: INT8 will not be faster than FP32 here", stacklevel=3)
+        # A predictor has one set of inputs: threads at once read each other's answers, or crash.
+        self._lock = threading.Lock()
         self._predictor = self._create()
         self.input_names: list[str] = self._predictor.get_input_names()
         self._inputs = {name: self._predictor.get_input_handle(name) for name in self.input_names}
@@ -105,10 +108,11 @@ class PaddleEngine:
 
     def run(self, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Run one batch, whose ids are known to fit: beyond its tables Paddle ends the process."""
-        for name, array in arrays.items():
-            self._inputs[name].copy_from_cpu(array)
-        self._predictor.run()
-        return [handle.copy_to_cpu() for handle in self._outputs]
+        with self._lock:
+            for name, array in arrays.items():
+                self._inputs[name].copy_from_cpu(array)
+            self._predictor.run()
+            return [handle.copy_to_cpu() for handle in self._outputs]
 
     def kernels(self) -> Counter[tuple[str, str, str]]:
         """Run the last batch again, and count as `Predictor.kernels`."""
@@ -116,7 +120,7 @@ class PaddleEngine:
         if library is None:
             return Counter()
         dnnl = ctypes.CDLL(str(library))  # the one that Paddle has loaded
-        with _captured() as read:
+        with self._lock, _captured() as read:
             dnnl.dnnl_set_verbose(1)
             try:
                 self._predictor.run()

@@ -32,7 +32,9 @@ ENDINGS = {"paddle": (PROGRAM, WEIGHTS), "onnx": (ONNX,)}  # of a backend's file
 
 
 class Predictor:
-    """A static model, ready to run on the CPU. It is for one thread at a time.
+    """A static model, ready to run on the CPU.
+
+    Threads may share it; with Paddle they take turns, so let `threads` use the cores instead.
 
     Args:
         path: a directory of `export_model` or of the quantisation, or the common path of its

@@ -19,12 +19,13 @@ import subprocess
 import sys
 import tempfile
 import unicodedata
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.predictor import Predictor
+from course_lib.deploy.protocol import PATIENCE, AllowedHosts, LimitedProtocol, connection_limit
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
 from course_lib.runtime.visible import is_blank
@@ -35,7 +36,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-PATIENCE = 10  # seconds that a client has to send a body
+MAX_DROPPED = 2**26  # bytes of a body that are read at most, so that its client gets an answer
 GRACE = 30  # seconds that accepted requests have to be answered in, once the service is to stop
 PAGE = Path(__file__).with_name("page.html")
 
@@ -44,8 +45,14 @@ class Refused(HTTPException):
     """A request that gets no answer, with its HTTP status and the reason in words."""
 
 
-def make_app(predictor: Predictor, limits: Limits | None = None) -> FastAPI:
+def make_app(
+    predictor: Predictor, limits: Limits | None = None, allow_hosts: Iterable[str] = ()
+) -> FastAPI:
     """The service as an ASGI application; `app.state.batcher` is its Batcher.
+
+    Args:
+        allow_hosts: names that the Host header may have, besides "localhost" and any address in
+            numbers.
 
     Raises:
         InputError: the model is no classifier of texts, or has no tokenizer.
@@ -63,6 +70,7 @@ def make_app(predictor: Predictor, limits: Limits | None = None) -> FastAPI:
     # FastAPI's own documentation pages load scripts from elsewhere
     app = FastAPI(lifespan=lifespan, openapi_url=None)
     app.state.batcher = batcher
+    app.add_middleware(AllowedHosts, names={"localhost", *map(str.lower, allow_hosts)})
 
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, error: HTTPException) -> JSONResponse:
@@ -79,7 +87,8 @@ def make_app(predictor: Predictor, limits: Limits | None = None) -> FastAPI:
     @app.get("/")
     async def page() -> HTMLResponse:
         own = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-        headers = {"Content-Security-Policy": f"{own}; connect-src 'self'; img-src data:"}
+        own += "; connect-src 'self'; img-src data:; frame-ancestors 'none'"
+        headers = {"Content-Security-Policy": own}
         return HTMLResponse(PAGE.read_text(encoding="utf-8"), headers=headers)
 
     @app.api_route("/health", methods=["GET", "HEAD"])  # watchers ask with either
@@ -111,18 +120,22 @@ def make_app(predictor: Predictor, limits: Limits | None = None) -> FastAPI:
     return app
 
 
-async def _read(request: Request, most: int) -> bytes:
+async def _read(request: Request, max_body: int) -> bytes:
+    """The body. Of one that is too long the rest is read, too, and dropped.
+
+    A connection that is closed while its client still sends is reset, and the answer may be lost.
+    """
     body, size = bytearray(), int(request.headers.get("content-length", 0))
-    if size <= 16 * most:  # what is only somewhat too long is read to its end, so that the client
-        size = 0  # is ready to read the answer
+    if size <= MAX_DROPPED:
+        size = 0
         async for chunk in request.stream():
             size += len(chunk)
-            if size <= most:
+            if size <= max_body:
                 body += chunk
-            elif size > 16 * most:
+            elif size > MAX_DROPPED:
                 break
-    if size > most:
-        raise Refused(413, f"the body has more than {most} bytes", {"Connection": "close"})
+    if size > max_body:
+        raise Refused(413, f"the body has more than {max_body} bytes", {"Connection": "close"})
     return bytes(body)
 
 
@@ -177,8 +190,13 @@ def serve(app: FastAPI, listener: socket.socket) -> None:
 
     Prints the address when it is ready, and in the end how many texts were accepted and answered.
     """
+    LimitedProtocol.max_connections = connection_limit()
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE
+        app,
+        http=LimitedProtocol,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=GRACE,
     )
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it is done
         signal.signal(number, lambda *_: None)
