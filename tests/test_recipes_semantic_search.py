@@ -546,7 +546,7 @@ def test_a_write_that_fails_leaves_the_old_index(tmp_path, monkeypatch):
     def full(*_):
         raise RuntimeError("disk")
 
-    monkeypatch.setattr("faiss.write_index", full)
+    monkeypatch.setattr("faiss.serialize_index", full)
     with pytest.raises(RuntimeError):
         filled(count=30).save(directory)
     assert len(SentenceIndex.load(directory)) == 20

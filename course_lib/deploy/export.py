@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import math
 import numbers
 import os
 import shutil
@@ -24,6 +25,7 @@ from course_lib.models.backbone import _quiet
 from course_lib.models.files import VOCABULARIES
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
+from course_lib.runtime.files import FULL, unwritable, writing
 from course_lib.runtime.manifest import (
     MANIFEST,
     describe_file,
@@ -33,6 +35,7 @@ from course_lib.runtime.manifest import (
 )
 
 import paddle
+from google.protobuf.message import DecodeError
 from paddle.base.proto import framework_pb2
 from paddlenlp.transformers import PretrainedModel
 
@@ -219,28 +222,58 @@ def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
     directory = Path(directory)
     if directory.exists() and not directory.is_dir():
         raise InputError(directory, "is a file", "the name of a directory to write")
-    try:
+    with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=".export-", dir=directory))
-    except OSError as error:
-        problem = f"cannot be written ({error.strerror or error})"
-        raise InputError(directory, problem, "a writable directory") from error
     try:
-        yield temporary
-        for program in temporary.glob(f"*{PROGRAM}"):
-            _leave_out_traces(program)
-        for ending in (PROGRAM, ONNX):  # they go with the old weights
-            Path(directory, name + ending).unlink(missing_ok=True)
-        record(directory, temporary)
-        if (directory / MANIFEST).is_file():  # of a trained model, whose files are replaced now
-            own = read_manifest(directory, "the manifest of the model that is there")
-            names = [file.name for file in temporary.iterdir() if file.name in own]
-            own |= {name: describe_file(temporary / name) for name in names}
-            write_manifest(temporary, own)
-        for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == PROGRAM):
-            os.replace(file, directory / file.name)
+        with writing(directory, FULL):
+            yield temporary
+            for program in temporary.glob(f"*{PROGRAM}"):
+                if not _are_whole(program):
+                    raise unwritable(directory / program.name, "what was written is cut off")
+                _leave_out_traces(program)
+            for ending in (PROGRAM, ONNX):  # they go with the old weights
+                Path(directory, name + ending).unlink(missing_ok=True)
+            record(directory, temporary)
+            if (directory / MANIFEST).is_file():  # of a trained model, whose files are replaced
+                own = read_manifest(directory, "the manifest of the model that is there")
+                names = [file.name for file in temporary.iterdir() if file.name in own]
+                own |= {name: describe_file(temporary / name) for name in names}
+                write_manifest(temporary, own)
+            for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == PROGRAM):
+                os.replace(file, directory / file.name)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _are_whole(program: Path) -> bool:
+    """Whether a program's file of weights holds all of them, which Paddle's writer does not ask.
+
+    A tensor is a version, levels of detail, a description of its type and sizes, and its numbers.
+    """
+    description = paddle.base.core.ProgramDesc(program.read_bytes())  # keeps its blocks alive
+    names = {value.name() for value in description.block(0).all_vars() if value.persistable()}
+    file = program.with_suffix(WEIGHTS)
+    size = file.stat().st_size if file.is_file() else 0
+    with open(file, "rb") as handle:
+        for _ in names - {"feed", "fetch"}:
+            levels = handle.read(12)[4:]
+            for _ in range(int.from_bytes(levels, "little")):
+                handle.seek(int.from_bytes(handle.read(8), "little"), os.SEEK_CUR)
+            length = handle.read(8)[4:]
+            if len(length) < 4:
+                return False
+            described = handle.read(int.from_bytes(length, "little"))
+            tensor = framework_pb2.VarType.TensorDesc()
+            try:
+                tensor.ParseFromString(described)
+            except DecodeError:
+                return False
+            kind = paddle.base.core.VarDesc.VarType(tensor.data_type)
+            each = paddle.base.core.size_of_dtype(kind)
+            if handle.seek(math.prod(tensor.dims) * each, os.SEEK_CUR) > size:
+                return False
+        return handle.tell() == size
 
 
 def find_files(path: str | os.PathLike, endings: Sequence[str] = (PROGRAM, WEIGHTS)) -> Path:

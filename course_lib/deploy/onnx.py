@@ -21,6 +21,7 @@ from course_lib.deploy.export import (
 from course_lib.deploy.paddle_engine import QUANTISED, read_program, table_rows
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
+from course_lib.runtime.files import FULL, writing
 
 import numpy as np
 import onnx
@@ -30,9 +31,13 @@ from onnx import numpy_helper
 OPSETS = (11, 19)  # what the encoders need; the last that paddle2onnx 1.3.1 writes
 TABLES = "course_lib.tables"  # key of the file's metadata
 _CONVERT = """
-import sys, course_lib, paddle2onnx
-program, weights, target, opset = sys.argv[1:]
-paddle2onnx.export(program, weights, target, int(opset), auto_upgrade_opset=False, verbose=False)
+import os, sys
+made, _ = os.dup(1), os.dup2(2, 1)  # what paddle2onnx prints is not the model
+import course_lib, paddle2onnx
+program, weights, opset = sys.argv[1:]
+settings = {"auto_upgrade_opset": False, "verbose": False}
+with open(made, "wb") as file:
+    file.write(paddle2onnx.export(program, weights, None, int(opset), **settings))
 """
 _TYPES = {"float": "float32", "double": "float64"}  # ONNX Runtime's names where NumPy has others
 
@@ -70,27 +75,23 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
         )
     rows, positions = table_rows(program)
     target = prefix.with_name(prefix.name + ONNX)
-    with tempfile.TemporaryDirectory(prefix=".onnx-", dir=prefix.parent) as directory:
-        made = Path(directory, target.name)
-        command = [sys.executable, "-c", _CONVERT, program, weights, made, str(opset)]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=machine.child_environment(),
-        )
-        if done.returncode != 0 or not made.is_file() or not made.stat().st_size:
-            said = [line for line in (done.stdout + done.stderr).splitlines() if "ONNX]" in line]
-            reason = " ".join(said[-2:]) or (done.stderr.strip().splitlines() or ["no reason"])[-1]
-            raise InputError(program, f"cannot be converted ({reason})", "operators that ONNX has")
-        model = onnx.load(made)
-        _fold_masks(model.graph)
-        _name_sizes(model.graph)
-        tables = json.dumps({"rows": rows, "positions": positions})
-        onnx.helper.set_model_props(model, {TABLES: tables})
-        onnx.checker.check_model(model, full_check=True)
-        onnx.save(model, made)
+    command = [sys.executable, "-c", _CONVERT, program, weights, str(opset)]
+    done = subprocess.run(command, capture_output=True, env=machine.child_environment())
+    if done.returncode != 0 or not done.stdout:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason"]
+        reason = " ".join([line for line in lines if "ONNX]" in line][-2:]) or lines[-1]
+        raise InputError(program, f"cannot be converted ({reason})", "operators that ONNX has")
+    model = onnx.load_from_string(done.stdout)
+    _fold_masks(model.graph)
+    _name_sizes(model.graph)
+    tables = json.dumps({"rows": rows, "positions": positions})
+    onnx.helper.set_model_props(model, {TABLES: tables})
+    onnx.checker.check_model(model, full_check=True)
+    with (
+        writing(target, FULL),
+        tempfile.TemporaryDirectory(prefix=".onnx-", dir=prefix.parent) as directory,
+    ):
+        onnx.save(model, Path(directory, target.name))
         record(prefix.parent, Path(directory))
         for file in sorted(Path(directory).iterdir(), key=lambda file: file.suffix == ONNX):
             os.replace(file, prefix.parent / file.name)

@@ -132,7 +132,12 @@ def save_pretrained(directory: Path, model, tokenizer=None, more: Iterable[str] 
     Args:
         more: names of files of the model that are there already.
     """
-    model.save_pretrained(str(directory), safe_serialization=True)
+    # PaddleNLP's own way to safetensors gives the file mode 0600 and other errors on a full disk
+    model.save_pretrained(
+        str(directory),
+        save_function=lambda state, _: write_weights(directory / WEIGHT_FILES[0], state),
+        max_shard_size="1000GB",
+    )
     if tokenizer is not None:
         tokenizer.save_pretrained(str(directory))
     list_files(directory, more)

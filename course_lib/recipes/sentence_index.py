@@ -145,7 +145,8 @@ class SentenceIndex:
             InputError: it cannot be written, or holds something else than an older index.
         """
         with atomic_directory(directory, DESCRIPTION) as temporary:
-            faiss.write_index(self._index, str(temporary / VECTORS))
+            # write_index is silent about a full disk
+            (temporary / VECTORS).write_bytes(faiss.serialize_index(self._index))
             content = {"sentences": self.sentences, "places": self._copies}
             text = json.dumps(content)  # escapes, so that halves of characters pass
             (temporary / SENTENCES).write_text(text, encoding="utf-8")

@@ -49,21 +49,21 @@ def atomic_file(path: str | os.PathLike, mode: str = "w", **open_options) -> Ite
     if target.is_dir():
         raise InputError(path, "is a directory", "the name of a file to write")
     if target.exists() and not target.is_file():
-        with _in_words(path):
+        with writing(path):
             handle = open(target, mode, **open_options)  # noqa: SIM115, closed by the next `with`
-        with _in_words(path, FULL), handle:
+        with writing(path, FULL), handle:
             yield handle
         return
     temporary = _temporary(target)
     try:
-        with _in_words(path):
+        with writing(path):
             target.parent.mkdir(parents=True, exist_ok=True)
             handle = open(temporary, mode, **open_options)  # noqa: SIM115, closed by the next `with`
-        with _in_words(path, FULL), handle:
+        with writing(path, FULL), handle:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-        with _in_words(path):
+        with writing(path):
             if target.exists():
                 shutil.copymode(target, temporary)
             os.replace(temporary, target)
@@ -93,20 +93,23 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
     if target.exists() and not target.is_dir():
         raise InputError(path, "is a file", "the name of a directory to write")
     if mark is not None and target.is_dir() and not (target / mark).is_file():
-        with _in_words(path):
+        with writing(path):
             if any(target.iterdir()):
                 problem = f"holds files, but no {mark}: all of them would be lost"
                 raise InputError(path, problem, "a new directory, or an older one of this kind")
     try:
-        with _in_words(path):
+        with writing(path):
             if previous.exists() and not target.exists():
                 previous.rename(target)
             shutil.rmtree(previous, ignore_errors=True)
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
-        with _in_words(path, FULL):
-            yield temporary
-        with _in_words(path):
+        try:
+            with writing(path, FULL):
+                yield temporary
+        except InputError as error:
+            raise _said_of(path, temporary, error) from error
+        with writing(path):
             for file in temporary.rglob("*"):
                 if file.is_file():
                     with open(file, "rb") as handle:
@@ -156,7 +159,7 @@ def scratch_dir(name: str) -> Path:
     """
     if not isinstance(name, str) or not re.fullmatch(r"[\w-]{1,64}", name):
         raise InputError("name", f"is {name!r:.80}", "up to 64 letters, digits and hyphens")
-    with _in_words("TMPDIR"):
+    with writing("TMPDIR"):
         place = Path(tempfile.gettempdir())
         _clear_scratch(place)
         directory = Path(tempfile.mkdtemp(prefix=f"course-{name}-", dir=place))
@@ -202,7 +205,7 @@ def check_writable(directory: str | os.PathLike) -> None:
     if not existing.is_dir():
         problem = "is a file" if existing == path else f"cannot be written ({existing} is a file)"
         raise InputError(directory, problem, "the name of a directory to write")
-    with _in_words(directory):
+    with writing(directory):
         tempfile.TemporaryFile(dir=existing).close()
 
 
@@ -211,16 +214,38 @@ def _temporary(target: Path) -> Path:
 
 
 @contextmanager
-def _in_words(path: str | os.PathLike, only: frozenset[int] | None = None) -> Iterator[None]:
+def writing(path: str | os.PathLike, only: frozenset[int] | None = None) -> Iterator[None]:
     """Turn what the system says of a place that cannot be written into an InputError.
 
-    `only` names the error numbers to translate: what is written to `path` may fail for other
-    reasons, which are not about `path`.
+    Args:
+        path: the place, for the message.
+        only: the error numbers to translate (`FULL`): what is written to `path` may fail for
+            other reasons, which are not about `path`.
+
+    Raises:
+        InputError: naming the place and how much room is left there.
     """
     try:
         yield
     except OSError as error:
         if only is not None and error.errno not in only:
             raise
-        problem = f"cannot be written ({error.strerror or error})"
-        raise InputError(path, problem, "a writable place with room on it") from error
+        raise unwritable(path, error.strerror or str(error)) from error
+
+
+def unwritable(path: str | os.PathLike, reason: str) -> InputError:
+    """The error of a place that did not take all that was written to it."""
+    room = ""
+    with contextlib.suppress(OSError, StopIteration):
+        place = next(one for one in Path(path).absolute().parents if one.is_dir())
+        room = f"; {shutil.disk_usage(place).free / 1e6:,.1f} MB are free there"
+    problem = f"cannot be written ({reason}{room})"
+    return InputError(path, problem, "a writable place with room on it")
+
+
+def _said_of(target: str | os.PathLike, temporary: Path, error: InputError) -> InputError:
+    """The same error about the file that a temporary one was to become."""
+    where = os.path.relpath(error.where, temporary) if error.line is None else ".."
+    if where.startswith(".."):
+        return error
+    return InputError(Path(target, where), error.problem, error.expected)

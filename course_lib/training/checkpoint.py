@@ -9,14 +9,13 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.models.files import read_weights
+from course_lib.models.files import read_weights, write_weights
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.manifest import MANIFEST, read_manifest, verify_files, write_manifest
 
 import numpy as np
 import paddle
 from paddle.base.layer_helper import LayerHelper
-from safetensors.numpy import save_file
 
 REQUIRED = {"model.safetensors", "optimizer.safetensors", "state.json"}
 BEST = "best.safetensors"  # only where early stopping keeps the best weights
@@ -95,10 +94,10 @@ def save_checkpoint(directory: str | os.PathLike, step: int, checkpoint: Checkpo
     """
     path = Path(directory) / f"checkpoint-{step:08d}"
     with atomic_directory(path) as temporary:
-        save_file(checkpoint.model, temporary / "model.safetensors")
-        save_file(checkpoint.optimizer, temporary / "optimizer.safetensors")
+        write_weights(temporary / "model.safetensors", checkpoint.model)
+        write_weights(temporary / "optimizer.safetensors", checkpoint.optimizer)
         if checkpoint.best is not None:
-            save_file(checkpoint.best, temporary / BEST)
+            write_weights(temporary / BEST, checkpoint.best)
         text = json.dumps(checkpoint.state, ensure_ascii=False)
         (temporary / "state.json").write_text(text, encoding="utf-8")
         write_manifest(temporary, step=step)
