@@ -274,12 +274,20 @@ def test_what_paddle_writes_is_read_as_paddle_reads_it(tmp_path, protocol):
         pickle.dumps({"a": np.zeros(9)})[:-30],
         pickle.dumps(np.array(["text"])),
         b"\x80\x04cnumpy\ndtype\n.",
+        pickle.dumps({3: np.zeros(2)}),
+        # 3 GB of zeros by a call, 32 GB for a memo, 1 TB of bytes, 2**40 empty lists, itself
+        b"\x80\x02c__builtin__\nbytes\n\x8a\x05\0\0\0\xc0\0\x85R.",
+        b"\x80\x02Kr\xff\xff\xff\x7f.",
+        b"\x80\x04\x8e\0\0\0\0\0\1\0\0abc.",
+        b"\x80\x05\x96\0\0\0\0\0\1\0\0abc.",
+        b"\x80\x02]q\0" + b"".join(b"0h%ch%c\x86q%c" % (k, k, k + 1) for k in range(40)) + b".",
+        b"\x80\x02]q\0h\0a.",
     ],
-    ids=range(7),
+    ids=range(14),
 )
 def test_other_pickles_are_refused_in_words(tmp_path, content):
     (tmp_path / PICKLE).write_bytes(content)
-    with pytest.raises(InputError, match=f"{PICKLE}: is (damaged|a pickle)"):
+    with pytest.raises(InputError, match=f"{PICKLE}: (is (damaged|a pickle)|holds a )"):
         read_weights(tmp_path / PICKLE)
 
 
@@ -318,6 +326,27 @@ def test_a_file_that_was_changed_after_saving_is_named(shared, tmp_path, name, c
             load(directory)
     (directory / "manifest.json").unlink()
     load_backbone(directory)
+
+
+@pytest.mark.parametrize("size", ["1e999", "true", '"7"', "null", "[]"])
+def test_a_manifest_of_other_things_is_damaged(shared, tmp_path, size):
+    directory = shutil.copytree(shared / "model", tmp_path / "m")
+    file = directory / "manifest.json"
+    file.write_text(f'{{"files": {{"vocab.txt": {{"bytes": {size}, "sha256": "0"}}}}}}')
+    with pytest.raises(InputError, match=r"manifest\.json: is missing or damaged"):
+        load_backbone(directory)
+
+
+def test_an_empty_array_lends_its_size_to_none(shared, tmp_path):
+    """[10**9, 0] takes no byte in a file, and would allow a configuration 10**9 wide."""
+    directory = shutil.copytree(shared / "model", tmp_path / "m")
+    (directory / "manifest.json").unlink()
+    weights = read_weights(directory / "model.safetensors")
+    write_weights(directory / "model.safetensors", {**weights, "x": np.zeros((10**9, 0), "f4")})
+    settings = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**settings, "hidden_size": 10**9}))
+    with pytest.raises(InputError, match="its hidden_size is 1000000000"):
+        load_backbone(directory)
 
 
 def test_a_model_of_a_tree_has_a_manifest_too(shared, tmp_path):

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.manifest import describe_file, verify_model, write_manifest
@@ -62,8 +63,9 @@ def read_weights(path, trust_pickle: bool = False) -> dict[str, np.ndarray]:
         if not isinstance(state, dict):
             raise InputError(path, f"holds a {type(state).__name__}", "arrays by name")
         for name, value in state.items():
-            if not isinstance(value, np.ndarray):
-                raise InputError(path, f"{name!r} is a {type(value).__name__}", "arrays by name")
+            if not isinstance(name, str) or not isinstance(value, np.ndarray):
+                problem = f"holds a {type(value).__name__} called {name!r:.80}"
+                raise InputError(path, problem, "arrays by name")
         return state
     with _damage(path, "a .safetensors file"):
         return load_file(path)
@@ -107,7 +109,8 @@ def read_pickle(path, trust_pickle: bool = False, **options) -> object:
     with _damage(path, "a file that paddle.save wrote"):
         content = Path(path).read_bytes()
         if not (trust_pickle or trusts_pickles()):
-            content = pickle.dumps(_unwrapped(_Unpickler(io.BytesIO(content), path).load()), 4)
+            loaded = _Unpickler(io.BytesIO(content), path).load()
+            content = pickle.dumps(_unwrapped(loaded, [len(content)]), 4)
         return _paddle_load(io.BytesIO(content), **options)
 
 
@@ -169,11 +172,12 @@ def check_sizes(where, config: Mapping, shapes: Mapping[str, tuple[int, ...]]) -
     Raises:
         InputError: more layers than there are weights, or a size above all of the weights'.
     """
-    largest = max((size for shape in shapes.values() for size in shape), default=0)
+    filled = [shape for shape in shapes.values() if 0 not in shape]  # others have any other size
+    largest = max((size for shape in filled for size in shape), default=0)
     most = dict.fromkeys(SIZES, largest)
     if config.get("neurons_per_layer") is not None:  # of a pruned model, which was larger once
         most["intermediate_size"] = max(largest, 1 << 14)
-    for name, limit in {**most, "num_hidden_layers": len(shapes)}.items():
+    for name, limit in {**most, "num_hidden_layers": len(filled)}.items():
         size = config.get(name)
         if name in config and (type(size) is not int or not 0 <= size <= limit):
             problem = f"its {name} is {size!r:.40}"
@@ -249,7 +253,7 @@ def _latin1(text: str, encoding: str) -> bytes:
 
 
 _KNOWN = {
-    ("builtins", "bytes"): bytes,
+    ("builtins", "bytes"): lambda: b"",  # and not as many as a file asks for
     ("builtins", "set"): set,
     ("builtins", "tuple"): tuple,  # (name, array): a tensor
     ("collections", "OrderedDict"): OrderedDict,
@@ -261,7 +265,12 @@ _KNOWN = {
 }
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(pickle._Unpickler):
+    """Python's own, as the one in C takes the memory that a file asks for, before it reads on."""
+
+    dispatch: ClassVar = dict(pickle._Unpickler.dispatch)
+    del dispatch[pickle.BYTEARRAY8[0]]  # the only one that takes it here
+
     def __init__(self, file, path) -> None:
         super().__init__(file, encoding="latin1")
         self.path = path
@@ -273,15 +282,31 @@ class _Unpickler(pickle.Unpickler):
             raise _Refused(self.path, problem, f".safetensors, or arrays and numbers; or {TRUST}")
         return _KNOWN[modern, name]
 
+    def load_build(self) -> None:
+        state = self.stack.pop()
+        if isinstance(self.stack[-1], (_Array, _Dtype)):  # nothing else may get attributes
+            self.stack[-1].__setstate__(state)
 
-def _unwrapped(value: object) -> object:
-    """Plain objects; what stood for an array is one now."""
+    dispatch[pickle.BUILD[0]] = load_build
+
+
+def _unwrapped(value: object, room: list[int]) -> object:
+    """Plain objects; what stood for an array is one now.
+
+    Args:
+        room: how many objects there may be: each takes a byte of the file, but for lists in lists
+            that the file names many times, and that would fill the memory.
+    """
+    room[0] -= 1
+    if room[0] < 0:
+        raise ValueError("it holds itself, or a part of it many times")
     if isinstance(value, _Array):
         return value.value
     if isinstance(value, dict):
-        return {_unwrapped(key): _unwrapped(one) for key, one in value.items()}
+        pairs = value.items()
+        return {_unwrapped(key, room): _unwrapped(one, room) for key, one in pairs}
     if type(value) in (list, tuple, set):
-        return type(value)(map(_unwrapped, value))
+        return type(value)(_unwrapped(one, room) for one in value)
     if value is None or type(value) in (bool, int, float, complex, str, bytes):
         return value
     raise ValueError(f"a {type(value).__name__} by itself")

@@ -41,7 +41,8 @@ def check_described(files: Mapping) -> set[str]:
         LookupError, TypeError, ValueError, AttributeError: it is something else.
     """
     for name, one in files.items():
-        int(one["bytes"]), one["sha256"].lower()
+        if type(one["bytes"]) is not int or one["sha256"] != one["sha256"].lower():
+            raise ValueError(f"{name} has no size or SHA-256")
         if Path(name).name != name:
             raise ValueError(f"{name} is elsewhere")
     return set(files)
