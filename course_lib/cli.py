@@ -327,7 +327,9 @@ def run_predict(args: argparse.Namespace) -> None:
     if args.output_file != "-":
         output_file = Path(args.output_file)
         check_writable(output_file.parent)
-        if output_file.exists() and output_file.resolve() == Path(args.input_file).resolve():
+        if output_file.exists() and os.path.realpath(output_file) == os.path.realpath(
+            args.input_file
+        ):
             raise InputError(output_file, "is the input file", "another file for the results")
     texts = read_texts(
         sys.stdin if args.input_file == "-" else args.input_file,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 
 import course_lib  # noqa: F401 - before paddle
@@ -196,7 +197,10 @@ BAD = [
     ("gb18030", "a.tsv", TWO.encode("gb18030"), r'line 2: byte 0xba .*encoding="gb18030"'),
     ("no encoding", "a.tsv", TWO.encode() + b"\xff\xff\xff",
      r"line 4: byte 0xff .*save the file as"),
-    ("utf-16", "a.tsv", TWO.encode("utf-16"), r"is UTF-16"),
+    ("utf-16", "a.tsv", TWO.encode("utf-16"), r'is UTF-16; .*"utf-16"'),
+    ("utf-16-le", "a.tsv", TWO.encode("utf-16-le"), r'is UTF-16; .*"utf-16-le"'),
+    ("utf-16-be", "a.jsonl", JSONL.encode("utf-16-be"), r'is UTF-16; .*"utf-16-be"'),
+    ("utf-32", "a.tsv", TWO.encode("utf-32"), r'is UTF-32; .*"utf-32"'),
     ("nul", "a.tsv", TWO + "好\0\ta\n", r"line 4: holds a NUL"),
     ("long line, tsv", "a.tsv", TWO + "好" * 2**20 + "\ta\n", r"line 4: a text of 1,048,576 char"),
     ("long line, csv", "a.csv", "text,label\n" + "好" * 2**20 + ",a\n", r"line 2: .* far too long"),
@@ -261,6 +265,21 @@ def test_unknown_label_names_its_line_and_the_known_ones(tmp_path):
     path = write(tmp_path, "dev.tsv", TWO + "好\tc\n")
     with pytest.raises(InputError, match=r"line 4: unknown label 'c'; expected one of 'a', 'b'"):
         read_examples(path, label_list=["a", "b"])
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.tsv")
+    (tmp_path / "zero.tsv").symlink_to("/dev/zero")
+    (tmp_path / "loop.tsv").symlink_to("loop.tsv")
+    (tmp_path / "a\nb\x1b.tsv").write_text("text\tlabel\n")
+    for name, told in (
+        ("pipe.tsv", "is no regular file"),
+        ("zero.tsv", "is no regular file"),
+        ("loop.tsv", "cannot be read .Too many levels of symbolic links"),
+        ("a\nb\x1b.tsv", r"a\\nb\\x1b.tsv: holds no example"),
+    ):
+        with pytest.raises(InputError, match=told):
+            read_examples(tmp_path / name)
 
 
 def test_what_is_no_file(tmp_path):

@@ -290,6 +290,7 @@ def test_what_is_odd_but_can_be_read_is_a_warning(tmp_path, capsys):
         ("书\n书##\n", "line 2: error: '书##' has an empty part"),
         ("书\n书###好\n", "line 2: error: '书###好' has more than ## between its parts"),
         ("", "is empty"),
+        ("\ufeff", "error: holds no label"),
     ],
 )
 def test_faults_of_the_label_file(content, words, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import string
@@ -187,6 +188,35 @@ def test_weights_in_paddles_own_format_load_too(saved, tmp_path):
 def test_settings_of_the_configuration_can_be_changed(saved):
     model, _ = load_backbone(saved, hidden_dropout_prob=0.3)
     assert model.ernie.embeddings.dropout.p == 0.3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden_dropout_prob", "x"),
+        ("hidden_dropout_prob", -1),
+        ("attention_probs_dropout_prob", None),
+        ("max_seq_length", "64"),
+        ("num_attention_heads", True),
+        ("pad_token_id", None),
+        ("id2label", {"0": "\ud800", "1": "b"}),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(name, value, saved):
+    file = saved / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
+    (saved / "manifest.json").unlink()
+    with pytest.raises(InputError, match=f"config.json: (its {name} is|is not JSON)"):
+        load_backbone(saved)
+
+
+def test_every_file_of_a_model_may_be_read_by_whom_the_umask_lets(tmp_path):
+    before = os.umask(0o022)
+    try:
+        save_model(*fresh(), tmp_path / "model")
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "model").iterdir()} == {0o644}
 
 
 def test_which_backbone_is_the_default(saved, monkeypatch, tmp_path):

@@ -11,6 +11,7 @@ order mark at the beginning of any line is dropped: files that were joined have 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import json
@@ -148,7 +149,8 @@ def read_bytes(path: str | os.PathLike) -> bytes:
     """Read a whole file.
 
     Raises:
-        InputError: it does not exist, is a directory, is empty or may not be read.
+        InputError: it does not exist, is empty, may not be read, or is a directory, a device or a
+            pipe, which have no end.
     """
     path = Path(path)
     if "\0" in str(path):
@@ -156,6 +158,8 @@ def read_bytes(path: str | os.PathLike) -> bytes:
     try:
         if path.is_dir():
             raise InputError(path, "is a directory", "a file")
+        if path.exists() and not path.is_file():
+            raise InputError(path, "is no regular file but a device or a pipe", "a file")
         content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(path, "does not exist", "an existing file") from None
@@ -171,7 +175,7 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
 
     Raises:
         InputError: bytes that are not in `encoding` (with their line, and the encoding to ask for
-            where it can be told), UTF-16 that was not asked for, or a NUL character.
+            where it can be told), UTF-16 or -32 that was not asked for, or a NUL character.
     """
     try:
         name = codecs.lookup(encoding).name
@@ -180,9 +184,9 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
             raise LookupError
     except (LookupError, ValueError, TypeError):
         raise InputError("encoding", f"unknown ({encoding!r})", '"utf-8" or "gb18030"') from None
-    utf16 = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    if utf16 and not name.startswith(("utf-16", "utf-32")):
-        raise InputError(where, "is UTF-16", 'UTF-8 text, or encoding="utf-16"', 1)
+    wide, hint = _wide(content)
+    if wide and not name.startswith(wide.lower()):
+        raise InputError(where, f"is {wide}", f'UTF-8 text, or encoding="{hint}"', 1)
     if content.startswith(codecs.BOM_UTF8):
         if not name.startswith("utf-8"):
             raise InputError(where, "starts with the mark of UTF-8", 'encoding="utf-8"', 1)
@@ -201,6 +205,31 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
         line = line_of(text[: text.index("\0")])
         raise InputError(where, "holds a NUL character", "text without binary zeros", line)
     return _MARKS.sub("", text)
+
+
+def _wide(content: bytes) -> tuple[str, str]:
+    """UTF-16 or UTF-32 where these bytes are such text, and the name of that encoding."""
+    if content.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "UTF-32", "utf-32"
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "UTF-16", "utf-16"
+    zeros = content.count(0)
+    if zeros > 1 and (4 * zeros > len(content) or not _is_utf8(content)):
+        for encoding in ("utf-16-le", "utf-16-be"):
+            with contextlib.suppress(UnicodeDecodeError):
+                text = content.decode(encoding)
+                # with its bytes swapped, a tab or a line end is no character of Chinese
+                if "\0" not in text and ("\n" in text or "\t" in text):
+                    return "UTF-16", encoding
+    return "", ""
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def line_of(before: str) -> int:

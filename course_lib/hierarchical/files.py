@@ -15,6 +15,7 @@ from pathlib import Path
 from course_lib.data.readers import check_label, check_text, decode, read_bytes, shown, split_lines
 from course_lib.hierarchical.taxonomy import SEPARATOR, Taxonomy, path_fault
 from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime.errors import one_line
 from course_lib.runtime.visible import is_blank
 
 LABELS, DATA = "label.txt", "data.txt"
@@ -42,7 +43,7 @@ class Finding:
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}, line {self.line}"
-        return f"{place}: {self.severity}: {self.problem}; expected {self.expected}"
+        return one_line(f"{place}: {self.severity}: {self.problem}; expected {self.expected}")
 
     def refuse(self) -> None:
         raise InputError(self.file, self.problem, self.expected, self.line)
@@ -277,6 +278,8 @@ def _scan_labels(
                     add(number, f"{shown(label)} without its ancestor {shown(above)}",
                         f"a line for {shown(above)} too, or --complete_labels")  # fmt: skip
         labels[label] = None
+    if not labels and not findings:  # a byte order mark alone
+        findings.append(Finding(str(path), None, "error", "holds no label", "one label a line"))
     return Taxonomy(list(labels), separator) if labels else None, findings
 
 

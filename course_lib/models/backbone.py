@@ -403,16 +403,33 @@ def _from_hub(name: str, num_classes: int, config: dict):
     return model, tokenizer
 
 
+_NUMBERS = {  # settings that Paddle fails at only when the model runs: types and bounds
+    **dict.fromkeys(("attention_probs_dropout_prob", "hidden_dropout_prob"), ((int, float), 0, 1)),
+    "max_seq_length": ((int,), 3, 1 << 20),
+    "num_attention_heads": ((int,), 1, 1 << 20),
+    "pad_token_id": ((int,), 0, 1 << 30),
+}
+
+
 def _read_config(path: Path) -> dict:
     expected = "the file that save_model wrote"
     if not path.is_file():
         raise InputError(path.parent, "has no config.json", "a directory written by save_model")
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(settings, ensure_ascii=False).encode()  # halves of characters are no text
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(path, f"is not JSON ({error})", expected) from None
     if not isinstance(settings, dict):
         raise InputError(path, f"is a JSON {type(settings).__name__}, not an object", expected)
+    for name, (kinds, least, most) in _NUMBERS.items():
+        value = settings.get(name, least)
+        if name == "max_seq_length" and value is None:
+            continue
+        if type(value) not in kinds or not least <= value <= most:
+            kind = "whole number" if kinds == (int,) else "number"
+            expected = f"a {kind} from {least} to {most:.0f}"
+            raise InputError(path, f"its {name} is {value!r:.40}", expected)
     kinds = settings.get("architectures") or []
     if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
         raise InputError(path, "its architectures are no list of names", expected)

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 
-from course_lib.runtime.errors import InputError
+from course_lib.runtime.errors import InputError, one_line
 
 
 def whole(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
@@ -60,5 +60,6 @@ def exit_status(command: Callable[[], int | None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # no room on the disk, no home directory
-        print(f"error: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
+        problem = f"{error.filename or 'system'}: {error.strerror or error}"
+        print(f"error: {one_line(problem)}", file=sys.stderr)
         return 2

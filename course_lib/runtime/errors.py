@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class InputError(ValueError):
@@ -30,10 +34,15 @@ class InputError(ValueError):
     ) -> None:
         self.where, self.problem, self.expected, self.line = fspath(where), problem, expected, line
         place = self.where if line is None else f"{self.where}, line {line}"
-        super().__init__(f"{place}: {problem}; expected {expected}")
+        super().__init__(one_line(f"{place}: {problem}; expected {expected}"))
 
     def __reduce__(self):
         return type(self), (self.where, self.problem, self.expected, self.line)
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks and other control characters, which file names may hold."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def whole(name: str, value: object, least: float = -math.inf, most: float = math.inf) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
@@ -85,8 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> dict:
             whole(name, getattr(data_args, name), 1)
     if not 0 <= model_args.dropout < 1:
         raise InputError("dropout", f"is {model_args.dropout}", "0 or more and below 1")
-    source, output = model_args.model_name_or_path, Path(args.output_dir).resolve()
-    if source is not None and output in (Path(source).resolve(), *Path(source).resolve().parents):
+    source, output = model_args.model_name_or_path, Path(os.path.realpath(args.output_dir))
+    place = Path(os.path.realpath(source or ""))
+    if source is not None and output in (place, *place.parents):
         problem = f"holds the model that is trained, {source}"
         raise InputError(args.output_dir, problem, "an output_dir of its own")
     if args.world_size == 1:  # a launch has chosen the device of each process
