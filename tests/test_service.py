@@ -175,7 +175,7 @@ def test_other_refusals(client):
     ],
 )
 def test_only_its_own_names_are_served(predictor, host, served):
-    with TestClient(make_app(predictor, allow_hosts=["My.Name"])) as client:
+    with TestClient(make_app(predictor, allow_hosts=["My.Name:8000"])) as client:
         got = client.get("/health", headers={"Host": host})
     assert got.status_code == (200 if served else 421)
     assert served or ("--allow_host" in got.json()["error"] and host in got.json()["error"])
@@ -519,6 +519,28 @@ def test_a_client_that_takes_no_answers_is_dropped(limited, at_once):
             if not state.connections:
                 break
         assert not state.connections and state.total_requests < sent
+
+
+@pytest.mark.parametrize("end", ["", "Connection: close\r\n"])
+def test_a_client_that_leaves_a_few_answers_is_dropped(limited, end):
+    """What is left is less than what asyncio buffers before it says so: a close waits for ever."""
+    request = "GET / HTTP/1.1\r\nHost: localhost\r\n"
+    state = limited.server_state
+    with socket.create_connection(limited.address, timeout=30) as connection:
+        waiting, sent = 0, 0
+        while not waiting:
+            connection.sendall(f"{request}\r\n".encode())
+            sent += 1
+            while state.total_requests < sent:
+                time.sleep(0.001)
+            (one,) = state.connections or [None]
+            waiting = one is None or one.transport.get_write_buffer_size()
+        with suppress(OSError):
+            connection.sendall(f"{request}{end}\r\n".encode())
+        deadline = time.monotonic() + 60 * protocol.PATIENCE
+        while state.connections and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not state.connections
 
 
 def test_many_connections_that_only_wait_keep_nobody_out(limited):

@@ -50,6 +50,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport) -> None:
         super().connection_made(transport)
+        # tell of a single byte that is not taken: a close waits for it, without end
+        transport.set_write_buffer_limits(0)
         self._wait_for_head()
         if len(self.connections) > self.max_connections:
             waiting = [other for other in self.connections if other._timer and not other._busy()]
@@ -129,7 +131,7 @@ class AllowedHosts:
     """
 
     def __init__(self, app: ASGIApp, names: set[str]) -> None:
-        self.app, self.names = app, names
+        self.app, self.names = app, set(map(_host_name, names))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -140,8 +142,7 @@ class AllowedHosts:
         await self.app(scope, receive, send)
 
     def _allowed(self, host: str) -> bool:
-        name, _, port = host.rpartition(":")
-        name = (name if name and port.isdigit() else host).strip("[]").rstrip(".").lower()
+        name = _host_name(host)
         if not host or name in self.names:  # browsers always name a host
             return True
         try:
@@ -149,3 +150,9 @@ class AllowedHosts:
         except ValueError:
             return False
         return True
+
+
+def _host_name(host: str) -> str:
+    """A host without its port, the brackets of an address, and a dot at its end."""
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdigit() else host).strip("[]").rstrip(".").lower()

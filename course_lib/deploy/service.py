@@ -70,7 +70,7 @@ def make_app(
     # FastAPI's own documentation pages load scripts from elsewhere
     app = FastAPI(lifespan=lifespan, openapi_url=None)
     app.state.batcher = batcher
-    app.add_middleware(AllowedHosts, names={"localhost", *map(str.lower, allow_hosts)})
+    app.add_middleware(AllowedHosts, names={"localhost", *allow_hosts})
 
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, error: HTTPException) -> JSONResponse:
