@@ -16,6 +16,7 @@ from course_lib.runtime import device, machine, tuning
 
 import numpy as np
 import pytest
+from writers import two_writers
 
 BARE = {
     key: value
@@ -491,7 +492,14 @@ def test_atomic_file_appears_whole_or_not_at_all(tmp_path):
         pass
 
 
-def test_atomic_directory_keeps_the_old_one_until_the_new_one_is_complete(tmp_path):
+@pytest.fixture(params=["exchange", "two renames"])
+def swap(request, monkeypatch):
+    if request.param == "two renames":
+        monkeypatch.setattr(runtime.files, "_exchange", lambda one, other: False)
+    return request.param
+
+
+def test_atomic_directory_keeps_the_old_one_until_the_new_one_is_complete(tmp_path, swap):
     path = tmp_path / "model"
     with runtime.atomic_directory(path) as new:
         (new / "a").write_text("1")
@@ -513,6 +521,77 @@ def test_atomic_directory_keeps_the_old_one_until_the_new_one_is_complete(tmp_pa
         runtime.atomic_directory(path / "b"),
     ):
         pass
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_kill_between_two_renames_loses_nothing(tmp_path, monkeypatch):
+    path, rename = tmp_path / "model", Path.rename
+
+    def killed(self, target):
+        if ".tmp-" in self.name and os.path.exists(tmp_path / ".model.previous"):
+            raise Killed
+        return rename(self, target)
+
+    monkeypatch.setattr(runtime.files, "_exchange", lambda one, other: False)
+    with runtime.atomic_directory(path, "a") as new:
+        (new / "a").write_text("1")
+    monkeypatch.setattr(Path, "rename", killed)
+    monkeypatch.setattr(runtime.files, "_settle", lambda *_: None)  # as nothing runs after a kill
+    with pytest.raises(Killed), runtime.atomic_directory(path, "a") as new:
+        (new / "a").write_text("2")
+    assert os.listdir(tmp_path) == [".model.previous"]
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError), runtime.atomic_directory(path, "a"):
+        raise RuntimeError
+    assert os.listdir(tmp_path) == ["model"] and (path / "a").read_text() == "1"
+
+
+def test_a_foreign_directory_that_appears_meanwhile_stays(tmp_path, swap):
+    path = tmp_path / "model"
+    refused = pytest.raises(runtime.InputError, match="no mine: all of them would be lost")
+    with refused, runtime.atomic_directory(path, "mine") as new:
+        (new / "mine").write_text("1")
+        path.mkdir()
+        (path / "theirs").write_text("2")
+    assert os.listdir(tmp_path) == ["model"] and os.listdir(path) == ["theirs"]
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from course_lib.runtime import atomic_directory, files
+
+_, path, name, swap = sys.argv
+if swap == "two renames":
+    files._exchange = lambda one, other: False
+for number in range(50):
+    with atomic_directory(path, "a") as new:
+        for file in "abc":
+            (new / file).write_text(f"{name} {number}")
+print("saved")
+"""
+
+
+def test_two_writers_and_a_reader_of_one_directory(tmp_path, swap):
+    path, seen, gone = tmp_path / "model", set(), 0
+
+    def read():
+        return [(path / file).read_text() for file in "cab"]
+
+    with runtime.atomic_directory(path, "a") as new:
+        for file in "abc":
+            (new / file).write_text("first")
+    with two_writers(WRITE, path, swap) as going:
+        while going():
+            gone += not path.exists()
+            texts = runtime.files.read_unmixed(path, read)
+            assert len(set(texts)) == 1, texts
+            seen.add(texts[0])
+    assert len(seen) > 2 and read()[0].endswith(" 49") and os.listdir(tmp_path) == ["model"]
+    assert swap == "two renames" or not gone
 
 
 def test_atomic_writing_follows_links_keeps_permissions_and_leaves_devices_alone(tmp_path):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import errno
 import os
 import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from course_lib.runtime.errors import InputError
 
@@ -23,6 +25,8 @@ except ImportError:  # Windows has no such locks
     fcntl = None
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+TRIES = 100  # while other processes replace the same directory
+Result = TypeVar("Result")
 LOCK = ".lock"  # of a scratch directory, beside it
 
 
@@ -76,8 +80,10 @@ def atomic_file(path: str | os.PathLike, mode: str = "w", **open_options) -> Ite
 def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterator[Path]:
     """Yield a temporary directory that becomes `path` when the block ends well.
 
-    An existing `path` is kept until the new one is complete. Between the two renames that swap
-    them the old one is called `.NAME.previous`; a later call puts it back if a crash left it so.
+    An existing `path` is kept until the new one is complete; then they change places in one step.
+    Where the system or the disk cannot do that (`_exchange`), it takes two renames, between which
+    the old one is called `.NAME.previous`; a later call puts it back if a crash left it so. Of two
+    writers at once the later one wins, whole.
     A symbolic link stays, and the directory that it points to is replaced.
 
     Args:
@@ -90,18 +96,11 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
     """
     target = Path(os.path.realpath(path))
     temporary, previous = _temporary(target), target.with_name(f".{target.name}.previous")
-    if target.exists() and not target.is_dir():
-        raise InputError(path, "is a file", "the name of a directory to write")
-    if mark is not None and target.is_dir() and not (target / mark).is_file():
-        with writing(path):
-            if any(target.iterdir()):
-                problem = f"holds files, but no {mark}: all of them would be lost"
-                raise InputError(path, problem, "a new directory, or an older one of this kind")
+    with writing(path):
+        _settle(previous, target, temporary)
+        _check_place(path, mark)
     try:
         with writing(path):
-            if previous.exists() and not target.exists():
-                previous.rename(target)
-            shutil.rmtree(previous, ignore_errors=True)
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
         try:
@@ -114,17 +113,102 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
                 if file.is_file():
                     with open(file, "rb") as handle:
                         os.fsync(handle.fileno())
-            if target.exists():
-                target.rename(previous)
-            try:
-                temporary.rename(target)
-            except OSError:
-                if previous.exists() and not target.exists():
-                    previous.rename(target)
-                raise
-            shutil.rmtree(previous, ignore_errors=True)
+            _check_place(path, mark)
+            _replace(temporary, target, previous)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _check_place(path: str | os.PathLike, mark: str | None) -> None:
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise InputError(path, "is a file", "the name of a directory to write")
+    names = {mark}
+    if mark is not None:
+        with contextlib.suppress(FileNotFoundError):
+            names = set(read_unmixed(path, lambda: os.listdir(path)))
+    if names and mark not in names:
+        problem = f"holds files, but no {mark}: all of them would be lost"
+        raise InputError(path, problem, "a new directory, or an older one of this kind")
+
+
+def _replace(temporary: Path, target: Path, previous: Path) -> None:
+    """Put `temporary` in the place of `target`, which may be missing or be replaced meanwhile."""
+    for left in reversed(range(TRIES)):
+        try:
+            if not target.exists() or not _exchange(temporary, target):
+                if target.exists():
+                    target.rename(previous)
+                temporary.rename(target)
+            break
+        except OSError as error:
+            met = error.errno in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)  # another writer
+            if not met or not left:
+                raise
+        finally:
+            _settle(previous, target, temporary.with_name(f"{temporary.name}0"))
+
+
+def _settle(previous: Path, target: Path, trash: Path) -> None:
+    """Put back what a kill between two renames left, or remove it where it is not needed."""
+    with contextlib.suppress(OSError):  # there is none, or another writer does the same
+        if not target.exists():
+            previous.rename(target)
+        previous.rename(trash)  # so that nobody puts back half of it
+    shutil.rmtree(trash, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two directories change places in one step, or say that this system or disk cannot."""
+    names, swap = (os.fsencode(one), os.fsencode(other)), 2  # RENAME_EXCHANGE, RENAME_SWAP
+    libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    if hasattr(libc, "renameat2"):  # Linux; -100 is AT_FDCWD
+        failed = libc.renameat2(-100, names[0], -100, names[1], swap)
+    elif hasattr(libc, "renamex_np"):  # macOS
+        failed = libc.renamex_np(*names, swap)
+    else:
+        return False
+    if failed and ctypes.get_errno() == errno.ENOENT:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return not failed
+
+
+def read_unmixed(directory: str | os.PathLike, read: Callable[[], Result]) -> Result:
+    """What `read` makes of the files in a directory, all of them from before or after a replacing.
+
+    It is called again when `atomic_directory` has replaced the directory meanwhile.
+
+    Raises:
+        InputError: the directory was replaced too often; also what `read` raises.
+    """
+    real = Path(os.path.realpath(directory))
+    for _ in range(TRIES):
+        try:
+            handle = os.open(directory, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        except FileNotFoundError:
+            if not (real.with_name(f".{real.name}.previous").exists() or real.exists()):
+                read()  # says what is missing
+            time.sleep(0.01)  # between two renames
+            continue
+        except OSError:  # nobody may list it, or a system that opens no directories
+            return read()
+        try:
+            result = read()
+            if _is_still(directory, handle):
+                return result
+        except Exception:
+            if _is_still(directory, handle):
+                raise
+        finally:
+            os.close(handle)
+    problem = f"was missing or replaced each of the {TRIES} times that it was read"
+    raise InputError(directory, problem, "a directory that nobody writes")
+
+
+def _is_still(directory: str | os.PathLike, handle: int) -> bool:
+    """Is it the directory that was opened? While it is open, no other one gets its number."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.stat(directory), os.fstat(handle))
+    return False
 
 
 def hold(path: str | os.PathLike) -> IO | None:
