@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from course_lib.runtime.errors import InputError, one_line
 
@@ -35,6 +38,7 @@ def positive(text: str) -> float:
 def exit_status(command: Callable[[], int | None]) -> int:
     """Run a command: 0 done, 2 wrong input, which is told in one line on standard error.
 
+    SIGTERM ends it with SystemExit(143), without a word and after it has cleaned up.
     So is a warning: the line of code that it comes from tells a user of commands nothing.
     """
     shown = warnings.showwarning
@@ -46,7 +50,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
             shown(message, category, *place)
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _ends_quietly():
             warnings.showwarning = tell
             return command() or 0
     except InputError as error:
@@ -63,3 +67,38 @@ def exit_status(command: Callable[[], int | None]) -> int:
         problem = f"{error.filename or 'system'}: {error.strerror or error}"
         print(f"error: {one_line(problem)}", file=sys.stderr)
         return 2
+
+
+@contextmanager
+def _ends_quietly() -> Iterator[None]:
+    """Let SIGTERM raise SystemExit(143), also after Paddle has put its own handler in place.
+
+    Paddle's prints a FatalError of C++; it comes with the import, which a command does when it
+    needs it. So each later import puts ours back.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        yield
+        return
+
+    def end(*_) -> None:
+        raise SystemExit(143)
+
+    class Watcher:
+        @staticmethod
+        def find_spec(name, path=None, target=None) -> None:
+            # not where a service has its own handler
+            ours = signal.getsignal(signal.SIGTERM) is end
+            if ours and threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, end)
+
+    signal.signal(signal.SIGTERM, end)
+    sys.meta_path.insert(0, Watcher)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(Watcher)
+        if signal.getsignal(signal.SIGTERM) is end:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
