@@ -7,7 +7,6 @@ Results go to standard output, everything else to standard error.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ipaddress
 import json
 import os
@@ -15,18 +14,22 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.commands import exit_status, positive, whole
-from course_lib.runtime.files import hold
+from course_lib.runtime.outputs import (
+    CHECKPOINT_DIR,
+    LOCK,
+    LOG_DIR,
+    MARKER,
+    check_output_dir,
+    claim,
+)
 from course_lib.runtime.trust import trust_pickles
 
 MODEL_DIR = "model"
-CHECKPOINT_DIR = "checkpoints"
-LOG_DIR = "logs"
-MARKER, LOCK = "run.json", ".lock"
+CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
 MOST_CLASSES = 100  # whose probabilities predict writes; of more, the most probable ones
 FEW_STEPS = 50  # of training; with fewer a classifier has hardly left its start
 TASK = "text_classification"
@@ -173,13 +176,14 @@ def run_train(args: argparse.Namespace) -> None:
     from course_lib.data import read_examples
 
     output_dir = Path(args.output_dir)
-    check_output_dir(output_dir, "train", go_on=bool(args.resume))
+    place = {"command": "train", "go_on": bool(args.resume), "keep": CHECKPOINTS}
+    check_output_dir(output_dir, **place)
     reading = {"columns": split_columns(args.columns), "encoding": args.encoding}
     splits = {"train": read_examples(args.train_file, **reading)}
     for name, path in (("dev", args.dev_file), ("test", args.test_file)):
         if path is not None:
             splits[name] = read_examples(path, splits["train"].label_list, **reading)
-    with claim(output_dir, "train"):
+    with claim(output_dir, **place):
         _, _, metrics = train(
             splits,
             output_dir,
@@ -356,7 +360,7 @@ def run_quickstart(args: argparse.Namespace) -> None:
     from course_lib.training import predict
 
     output_dir = Path(args.output_dir)
-    check_output_dir(output_dir, "quickstart", go_on=True)
+    check_output_dir(output_dir, "quickstart", again=True)
     sizes = profile()
     print(sizes, file=sys.stderr)
     splits = {
@@ -367,7 +371,7 @@ def run_quickstart(args: argparse.Namespace) -> None:
             ("test", sizes.test_examples),
         )
     }
-    with claim(output_dir, "quickstart"):
+    with claim(output_dir, "quickstart", again=True):
         shutil.rmtree(output_dir / LOG_DIR, ignore_errors=True)  # VisualDL would draw both runs
         model, tokenizer, metrics = train(
             splits,
@@ -397,11 +401,12 @@ def run_export(args: argparse.Namespace) -> None:
         expected = "python -m course_lib.hierarchical export"
         raise InputError(args.model_dir, "is a model with thresholds", expected)
     output_dir = Path(args.output_dir)
-    check_output_dir(output_dir, "export", go_on=False)
+    check_output_dir(output_dir, "export")
     model, tokenizer = load_backbone(args.model_dir, trained=True)
     length = checked_length(getattr(model.config, "max_seq_length", None), model)
-    export_model(model, output_dir, tokenizer, length, onnx=args.onnx)
-    files = sorted(file.name for file in output_dir.iterdir())
+    with claim(output_dir, "export"):
+        export_model(model, output_dir, tokenizer, length, onnx=args.onnx)
+    files = sorted(file.name for file in output_dir.iterdir() if file.name not in (MARKER, LOCK))
     print_json({"task": "export", "output_dir": str(output_dir), "files": files})
 
 
@@ -455,39 +460,6 @@ def checked_length(max_seq_length: int | None, model) -> int:
     if max_seq_length > most:
         raise InputError("--max_seq_length", f"is {max_seq_length}", f"at most {most}, the model's")
     return max_seq_length
-
-
-def check_output_dir(output_dir: Path, command: str, go_on: bool) -> None:
-    """Refuse, before any work is done, a directory whose content a run would replace.
-
-    Args:
-        go_on: a directory that the same command has written may be taken up again.
-    """
-    try:
-        owner = json.loads((output_dir / MARKER).read_text(encoding="utf-8"))["command"]
-    except (OSError, ValueError, KeyError, TypeError):
-        owner = None
-    results = [path for path in output_dir.glob("*") if path.name not in (MARKER, LOCK)]
-    if results and not (go_on and owner == command):
-        what = f"holds a run of {owner}" if owner else "is not empty"
-        also = ", or --resume to go on with it" if owner == command else ""
-        raise InputError(output_dir, what, f"a new directory{also}")
-    if command == "train" and go_on and owner != command:
-        raise InputError(output_dir, "holds no training", "the --output_dir of an earlier train")
-    check_writable(output_dir)
-
-
-@contextlib.contextmanager
-def claim(output_dir: Path, command: str) -> Iterator[None]:
-    """Hold an output directory for one process, and mark it as this command's."""
-    output_dir.mkdir(parents=True, exist_ok=True)
-    lock = hold(output_dir / LOCK)
-    if lock is None:
-        raise InputError(output_dir, "is in use by another run", "another directory")
-    with lock:
-        with atomic_file(output_dir / MARKER) as file:
-            json.dump({"command": command}, file)
-        yield
 
 
 def split_columns(columns: str | None) -> list[str] | None:

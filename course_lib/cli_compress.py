@@ -8,19 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course_lib.cli import (
-    check_model_dir,
-    check_output_dir,
-    checked_length,
-    claim,
-    print_json,
-    split_columns,
-)
+from course_lib.cli import check_model_dir, checked_length, print_json, split_columns
 from course_lib.compression.trainer import CompressTrainer
 from course_lib.data import convert_example, load_reviews, read_examples
 from course_lib.data.readers import listed
 from course_lib.models import load_backbone, suggested_learning_rate
 from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
+from course_lib.runtime.outputs import check_output_dir, claim
 
 import paddle
 from paddlenlp.data import DataCollatorWithPadding
@@ -73,7 +67,7 @@ def main(words: Sequence[str]) -> None:
     if (data.train_file is None) != (data.dev_file is None):
         parser.error("--train_file and --dev_file go together")
     check_model_dir(Path(data.model_name_or_path))
-    check_output_dir(Path(args.output_dir), "compress", go_on=False)
+    check_output_dir(Path(args.output_dir), "compress")
     select_device(args.device if "--device" in words else None)
     args.device = paddle.get_device().split(":")[0]
     logger.set_level("WARNING")

@@ -17,6 +17,7 @@ from course_lib import cli
 from course_lib.deploy import Predictor
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import InputError, seed_everything
+from course_lib.runtime.outputs import MARKER, check_output_dir, claim
 from course_lib.training import predict
 
 import pytest
@@ -160,7 +161,7 @@ def test_a_trained_model_is_exported_and_answers_alike(tiny, tmp_path, capsys):
         rows = Predictor(target, backend).classify(texts)
         for row, wanted in zip(rows, expected, strict=True):
             assert row["probabilities"] == pytest.approx(wanted, abs=1e-5)
-    assert "is not empty" in refused(capsys, arguments)
+    assert "holds a run of export" in refused(capsys, arguments)
     nothing = ["export", "--model_dir", str(tmp_path), "--output_dir", str(tmp_path / "x")]
     assert "holds no model" in refused(capsys, nothing)
     tuned = tmp_path / "tuned"
@@ -361,12 +362,50 @@ def test_resume_touches_no_directory_but_a_training(files, tiny, capsys):
 
 
 def test_a_second_run_in_the_same_directory_is_refused(files, tiny, capsys):
-    with cli.claim(files["out"], "train"):
-        message = refused(capsys, train_arguments(files, tiny, "--resume"))
-        with pytest.raises(InputError, match="in use"), cli.claim(files["out"], "export"):
+    out = files["out"]
+    with claim(out, "train"):
+        for arguments in (
+            train_arguments(files, tiny),
+            train_arguments(files, tiny, "--resume"),
+            ["export", "--model_dir", str(tiny), "--output_dir", str(out)],
+            ["compress", "--model_name_or_path", str(tiny), "--output_dir", str(out)],
+            ["quickstart", "--output_dir", str(out)],
+        ):
+            message = refused(capsys, arguments)
+            assert f"{out}: is in use: another process is writing to it" in message
+        with pytest.raises(InputError, match="in use"), claim(out, "export"):
             pass
-        assert json.loads((files["out"] / cli.MARKER).read_text()) == {"command": "train"}
-    assert "in use" in message
+        assert json.loads((out / MARKER).read_text()) == {"command": "train"}
+
+
+def test_a_run_that_came_too_late_to_the_same_directory_is_refused(tmp_path):
+    """It passed the check before the other one claimed the directory, and got the lock after."""
+    out = tmp_path / "out"
+    check_output_dir(out, "export")
+    with claim(out, "export"):
+        (out / "model.pdmodel").write_text("of the first")
+    with pytest.raises(InputError, match="holds a run of export"), claim(out, "export"):
+        pass
+
+
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_a_training_killed_before_its_first_checkpoint_starts_again(resume, files, tiny, capsys):
+    with claim(files["out"], "train"):
+        for name in ("logs/vdlrecords.log", ".run.json.tmp-1", ".model.tmp-12/x", ".save-a/x"):
+            (files["out"] / name).parent.mkdir(exist_ok=True)
+            (files["out"] / name).write_text("left")
+    assert cli.main(train_arguments(files, tiny, *resume)) == 0
+    assert not list(files["out"].rglob("*tmp-*")) and not (files["out"] / ".save-a").exists()
+    assert "left" not in {p.read_bytes()[:4].decode("latin1") for p in files["out"].glob("logs/*")}
+
+
+def test_a_command_ends_quietly_when_it_is_told_to():
+    for module in ("math", "paddle"):
+        code = "import os, signal; from course_lib.runtime.commands import exit_status\n"
+        code += f"def run():\n import {module}\n os.kill(os.getpid(), signal.SIGTERM)\n"
+        code += " import time; time.sleep(60)\nraise SystemExit(exit_status(run))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 143 and done.stderr == "", (module, done.stderr)
 
 
 def test_a_bad_model_name_leaves_the_directory_usable(files, tiny, capsys):

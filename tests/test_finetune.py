@@ -7,6 +7,7 @@ import shutil
 
 import course_lib  # noqa: F401
 from course_lib.runtime import InputError
+from course_lib.runtime.outputs import lock_directory
 from course_lib.training.finetune import main
 
 import pytest
@@ -52,6 +53,8 @@ def test_a_file_of_arguments_trains_and_a_resume_ends_alike(experiment, tmp_path
     assert resumed["weights"] == whole["weights"] and resumed["loss"] == whole["loss"]
     other = main([str(experiment), "--output_dir", str(tmp_path / "other"), "--seed", "7"])
     assert other["weights"] != whole["weights"], "the command line wins over the file"
+    with lock_directory(tmp_path / "held"), pytest.raises(InputError, match="held: is in use"):
+        main([str(experiment), "--output_dir", str(tmp_path / "held")])
 
 
 def test_what_is_wrong_is_said_before_anything_is_read(experiment, tmp_path):

@@ -230,6 +230,7 @@ def test_a_split_is_no_other_split(tmp_path):
 
 def test_an_output_that_is_an_input_or_a_directory_is_refused_first(tmp_path, capsys):
     path = task.directory(tmp_path, 20, 10)
+    (tmp_path / "bad_case.txt").write_text("somebody's notes")
     before = {file: file.read_bytes() for file in path.iterdir()}
     (tmp_path / "link").symlink_to("dev.txt")
     data = ["--dataset_dir", str(path)]
@@ -240,6 +241,7 @@ def test_an_output_that_is_an_input_or_a_directory_is_refused_first(tmp_path, ca
         ("evaluate", "--report_path", ".", "is a directory"),
         ("predict", "--output_path", "data.txt", "is read by this command"),
         ("predict", "--output_path", "data.txt/x", "is a file"),
+        ("evaluate", "--bad_case_path", "bad_case.txt", "holds something else than bad cases"),
         ("to_doccano", "--output_path", "train.txt", "is read by this command"),
     ):
         assert main([command, *data, flag, str(path / output)]) == 2
@@ -489,7 +491,7 @@ def test_doccano_through_the_commands(tmp_path, capsys):
     counts = json.loads(capsys.readouterr().out)
     assert counts == {"train": 32, "dev": 4, "test": 4, "unlabelled": 1, "labels": 7}
     assert main(["check", str(tmp_path / "data")]) == 0
-    assert main(["from_doccano", *words]) == 2 and "is not empty" in capsys.readouterr().err
+    assert main(["from_doccano", *words]) == 2 and "holds a run" in capsys.readouterr().err
     out = tmp_path / "out.jsonl"
     words = ["--dataset_dir", str(tmp_path / "data"), "--output_path", str(out)]
     assert main(["to_doccano", *words]) == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +29,7 @@ from course_lib.hierarchical.model import HEAD_RATE
 from course_lib.hierarchical.reports import averages
 from course_lib.models import read_weights
 from course_lib.runtime import InputError, seed_everything
+from course_lib.runtime.outputs import LOCK, MARKER, claim
 
 import hierarchical_task as task
 import numpy as np
@@ -46,14 +47,18 @@ ROOT = Path(__file__).parents[1]
 CALM = ["--epochs", 3, "--learning_rate", "5e-3", "--device", "cpu", "--logging_steps", 1]
 TWICE = {"epochs": 3, "batch_size": 16, "learning_rate": 5e-3, "warmup_steps": 2, "seed": 7}
 KILLED = """
-import json, sys
+import json, os, sys
 from course_lib.hierarchical import read_dataset, train
 from tiny_trainer import Killer
 import hierarchical_task as task
 path, options = sys.argv[1], json.loads(sys.argv[2])
 data = [read_dataset(f"{path}/data/{name}.txt", task.TAXONOMY) for name in ("train", "dev")]
+for name, step in (("early", 3), ("killed", 20)):
+    if os.fork() == 0:
+        out = f"{path}/{name}"
+        train(*data, task.TAXONOMY, out, f"{path}/tiny", callbacks=[Killer(step)], **options)
+    assert os.wait()[1] == 9
 train(*data, task.TAXONOMY, f"{path}/whole", f"{path}/tiny", **options)
-train(*data, task.TAXONOMY, f"{path}/killed", f"{path}/tiny", callbacks=[Killer(20)], **options)
 """
 # of processes whose bits are compared: in this one, after all other tests, they came out different
 ALONE = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -161,21 +166,51 @@ def test_predictions_respect_the_hierarchy(work, trained):
 
 def test_killed_moved_and_resumed_it_ends_with_the_same_bits(work, elsewhere, tmp_path):
     said = elsewhere["killed"].communicate(timeout=600)[1]
-    assert elsewhere["killed"].returncode == -signal.SIGKILL, said
-    assert not (work / "killed" / "model.safetensors").exists()
+    assert elsewhere["killed"].returncode == 0, said
     (work / "killed").rename(tmp_path / "moved")
+    (work / "early").rename(tmp_path / "early")
     assert [path.name for path in (tmp_path / "moved/checkpoints").iterdir()] == ["checkpoint-15"]
+    # killed before, or while, the first checkpoint was written: both ways lead to the end
+    assert not list((tmp_path / "early").glob("checkpoints/checkpoint-*"))
+    shutil.copytree(
+        tmp_path / "moved/checkpoints", tmp_path / "early/checkpoints", dirs_exist_ok=True
+    )
+    (tmp_path / "early/checkpoints/checkpoint-15/course.json").unlink()
+    shutil.copytree(tmp_path / "early", tmp_path / "again")
     flags = [f"--{name}={value}" for name, value in TWICE.items()] + ["--device=cpu", "--warmup"]
-    resume = ["--save_dir", tmp_path / "moved", "--init_from_ckpt", "newest", *flags]
-    command = [sys.executable, script.__file__, *words(work, "train", *resume)]
-    done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert "step 10/45" not in done.stderr and "step 45/45" in done.stderr  # went on, to the end
-    digests = [
-        runs.weights_digest(Classifier.load(path).model)
-        for path in (work / "whole", tmp_path / "moved")
-    ]
-    assert digests[0] == digests[1]
+    for name, first in (("moved", 20), ("early", 5), ("again", 5)):
+        resume = [] if name == "again" else ["--init_from_ckpt", "newest"]
+        train_again = words(work, "train", "--save_dir", tmp_path / name, *resume, *flags)
+        command = [sys.executable, script.__file__, *train_again]
+        done = subprocess.run(command, env=ALONE, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        steps = re.findall(r"step (\d+)/45", done.stderr)
+        assert int(steps[0]) == first and steps[-1] == "45", (name, steps)
+        digests = [
+            runs.weights_digest(Classifier.load(path).model)
+            for path in (work / "whole", tmp_path / name)
+        ]
+        assert digests[0] == digests[1], name
+
+
+@pytest.mark.parametrize("command", ["train", "export", "prune"])
+def test_directories_of_others_stay_and_one_process_writes_to_each(command, work, tmp_path, capsys):
+    foreign = shutil.copytree(work / "tiny", tmp_path / "foreign")
+    before = {path.name: path.read_bytes() for path in foreign.iterdir()}
+    place, other = {
+        "train": ("--save_dir", words(work, "train", "--device", "cpu")),
+        "export": ("--output_path", ["export", "--params_path", work / "checkpoint"]),
+        "prune": (
+            "--output_dir",
+            [*words(work, "prune", "--device", "cpu"), "--params_dir", work / "checkpoint"],
+        ),
+    }[command]
+    status, _, err = run([*other, place, foreign], capsys)
+    assert status == 2 and "is not empty" in err
+    assert {path.name: path.read_bytes() for path in foreign.iterdir()} == before
+    with claim(tmp_path / "held", "train"):
+        status, _, err = run([*other, place, tmp_path / "held"], capsys)
+    assert status == 2 and f"{tmp_path / 'held'}: is in use" in err
 
 
 def test_early_stopping(work, tmp_path, capsys):
@@ -212,6 +247,11 @@ def test_a_training_may_begin_with_weights_of_another(work, tmp_path, capsys):
         flags[-3:] = [tmp_path / "c", "--init_from_ckpt", path]
         status, _, err = run(words(work, "train", *flags), capsys)
         assert status == 2 and said in err and not (tmp_path / "c").exists()
+    with claim(tmp_path / "c", "hierarchical train", weights=str(weights)):  # and killed early
+        pass
+    flags[-1] = "newest"  # would begin with other weights
+    status, _, err = run(words(work, "train", *flags), capsys)
+    assert status == 2 and f"was to begin with {weights}" in err
 
 
 def test_two_processes_train_as_one_does(work, elsewhere, capsys):
@@ -388,14 +428,14 @@ def test_wrong_input_ends_in_one_line(work, tmp_path, capsys):
     for arguments, said in (
         (["train", "--dataset_dir", broken, "--save_dir", new], "dev.txt, line 61: a label"),
         (["evaluate", "--dataset_dir", broken, *model], "dev.txt, line 61"),
-        (["train", *ok, "--save_dir", checkpoint], "is not empty"),
+        (["train", *ok, "--save_dir", checkpoint], "init_from_ckpt newest"),
         (["train", *ok, "--save_dir", new, "--warmup_steps", 5], "without --warmup"),
         (["train", *ok, "--save_dir", new, "--early_stop_nums", 5], "without --early_stop"),
         (["train", *ok, "--save_dir", new, "--model_name", tmp_path / "x"], "does not exist"),
         (["train", *ok, "--save_dir", new, "--model_name", ""], "name_or_path: is empty"),
         (["train", *ok, "--save_dir", new, "--init_from_ckpt", checkpoint], "and no checkpoint"),
         (["train", *ok, "--save_dir", new, "--max_seq_length", 5000], "max_seq_length"),
-        (["train", *ok, "--save_dir", new, "--init_from_ckpt", "newest"], "no checkpoint"),
+        (["train", *ok, "--save_dir", new, "--init_from_ckpt", "newest"], "no training"),
         (["train", "--dataset_dir", tmp_path / "x"], "is no directory"),
         (["evaluate", *ok, "--params_path", new], "holds no model"),
         (["evaluate", *ok, "--params_path", work / "data"], "holds no model"),
@@ -417,7 +457,8 @@ def test_wrong_input_ends_in_one_line(work, tmp_path, capsys):
         status, out, err = run(arguments, capsys)
         last = err.splitlines()[-1]
         assert status == 2 and out == "" and last.startswith("error: ") and said in last, arguments
-        assert not any(path.is_file() for path in new.rglob("*")), arguments
+        written = {path.name for path in new.rglob("*") if path.is_file()}
+        assert written <= {LOCK, MARKER}, arguments
     unknown = ["prune", "--output_dir", str(new), *map(str, ok), "--unknown", "1"]
     for arguments in (["train"], ["prune", "--output_dir", str(new)], unknown, ["none"], []):
         with pytest.raises(SystemExit, match="2"):

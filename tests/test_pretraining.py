@@ -7,6 +7,7 @@ import copy
 import course_lib
 from course_lib.models import build_vocabulary, load_backbone, save_model
 from course_lib.runtime import InputError
+from course_lib.runtime.outputs import lock_directory
 from course_lib.training.pretraining import (
     WordEncoder,
     create_pretraining_dataloader,
@@ -212,6 +213,8 @@ def test_somebodys_own_directory_is_not_replaced_by_a_model(tokenizer, tmp_path)
     (own / "thesis.txt").write_text("years")
     run = {"output_dir": tmp_path / "run", "max_steps": 1, "batch_size": 2, "progress": False}
     with pytest.raises(InputError, match=r"model: holds files, but no config\.json"):
+        pretrain(new_model(tokenizer), tokenizer, file, **run)
+    with lock_directory(tmp_path / "run"), pytest.raises(InputError, match="run: is in use"):
         pretrain(new_model(tokenizer), tokenizer, file, **run)
     assert [one.name for one in own.iterdir()] == ["thesis.txt"]
     own.rename(tmp_path / "mine")

@@ -22,7 +22,6 @@ from course_lib.hierarchical.files import (
     DATA,
     LABELS,
     SPLITS,
-    check_empty,
     read_dataset,
     read_labels,
     read_texts,
@@ -31,6 +30,7 @@ from course_lib.hierarchical.files import (
 )
 from course_lib.runtime import InputError, atomic_file, check_writable, errors
 from course_lib.runtime.commands import exit_status, positive, whole
+from course_lib.runtime.outputs import check_output_dir, claim
 from course_lib.runtime.trust import trust_pickles
 
 PATIENCE = 10  # epochs, in the guide
@@ -271,11 +271,17 @@ def run_train(args: argparse.Namespace) -> None:
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
-    from course_lib.hierarchical.reports import report, report_lines, write_bad_cases
+    from course_lib.hierarchical.reports import (
+        check_bad_cases,
+        report,
+        report_lines,
+        write_bad_cases,
+    )
 
     names = (args.train_file, args.dev_file, args.label_file)
     for path in filter(None, (args.bad_case_path, args.report_path)):
         check_output(path, *(Path(args.dataset_dir, name) for name in names))
+    check_bad_cases(args.bad_case_path)
     taxonomy, train_examples, dev_examples = load_splits(args)
     check_one_child(args, taxonomy)
     classifier = load_classifier(args, taxonomy)
@@ -356,8 +362,11 @@ def run_export(args: argparse.Namespace) -> None:
     from course_lib.hierarchical.model import Classifier
     from course_lib.runtime import select_device
 
+    check_output_dir(args.output_path, "hierarchical export")
     select_device("cpu")
-    path = Classifier.load(args.params_path).export(args.output_path)
+    classifier = Classifier.load(args.params_path)
+    with claim(args.output_path, "hierarchical export"):
+        path = classifier.export(args.output_path)
     print_json({"path": str(path)})
 
 
@@ -391,7 +400,7 @@ def run_prune(words: Sequence[str]) -> int:
     if "--width_mult_list" in words:
         parser.error("--width_mult, not --width_mult_list, says how narrow")
     errors.whole("seed", args.seed, 0, 2**32 - 1)
-    check_empty(args.output_dir)
+    check_output_dir(args.output_dir, "prune")
     taxonomy, train_examples, dev_examples = load_splits(data)
     data.params_path, data.device = model.params_dir, args.device if "--device" in words else None
     with trust_pickles(model.trust_pickle):
@@ -400,7 +409,8 @@ def run_prune(words: Sequence[str]) -> int:
     args.width_mult_list = model.width_mult.split(",")
     args.disable_tqdm = True
     seed_everything(args.seed)
-    frame = prune(classifier, train_examples, dev_examples, args, callbacks=[lines])
+    with claim(args.output_dir, "prune"):
+        frame = prune(classifier, train_examples, dev_examples, args, callbacks=[lines])
     frame["path"] = [str(path) for path in frame["path"]]
     for row in json.loads(frame.convert_dtypes().to_json(orient="records", double_precision=4)):
         print_json({name: value for name, value in row.items() if value is not None})
@@ -410,12 +420,13 @@ def run_prune(words: Sequence[str]) -> int:
 def run_from_doccano(args: argparse.Namespace) -> None:
     from course_lib.hierarchical.doccano import read_doccano, split_examples
 
-    check_empty(args.save_dir)
+    check_output_dir(args.save_dir, "from_doccano")
     examples, texts, taxonomy = read_doccano(
         args.doccano_file, args.complete_labels, args.separator
     )
     parts = split_examples(examples, args.splits, args.seed)
-    write_dataset(args.save_dir, parts, taxonomy.labels, texts)
+    with claim(args.save_dir, "from_doccano"):
+        write_dataset(args.save_dir, parts, taxonomy.labels, texts)
     counts = {name: len(rows) for name, rows in parts.items()}
     print_json({**counts, "unlabelled": len(texts), "labels": len(taxonomy)})
 

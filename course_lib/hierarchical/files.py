@@ -220,17 +220,6 @@ def write_dataset(
     return Path(directory)
 
 
-def check_empty(directory: str | os.PathLike, expected: str = "a new directory") -> None:
-    """Refuse a directory that holds files; empty ones may be left of a run that was refused.
-
-    Raises:
-        InputError: such a directory, or a file.
-    """
-    directory = Path(directory)
-    if directory.is_file() or any(path.is_file() for path in directory.rglob("*")):
-        raise InputError(directory, "is not empty", expected)
-
-
 def _plain(text: str, where: str, number: int) -> str:
     check_text(text, where, number)
     if any(mark in text for mark in "\t\n\r"):

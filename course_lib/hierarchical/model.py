@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from course_lib.compression import load_pruned
@@ -12,7 +13,6 @@ from course_lib.compression.pruning import HEADS, multi_label
 from course_lib.data import batchify_fn, convert_example
 from course_lib.deploy import Predictor, export_model
 from course_lib.deploy.export import PROGRAM
-from course_lib.hierarchical.files import check_empty
 from course_lib.hierarchical.reports import averages
 from course_lib.hierarchical.taxonomy import Taxonomy
 from course_lib.hierarchical.thresholds import (
@@ -34,9 +34,11 @@ from course_lib.models.backbone import (
 from course_lib.models.files import WEIGHT_FILES, read_weights, save_pretrained
 from course_lib.runtime import InputError, seed_everything, select_device
 from course_lib.runtime.errors import whole
+from course_lib.runtime.outputs import CHECKPOINT_DIR, LOG_DIR, check_output_dir, claim, read_marker
 from course_lib.runtime.visible import is_blank
 from course_lib.training import CourseTrainer
 from course_lib.training.prediction import check_scores, inference_mode
+from course_lib.training.trainer import SEAL
 
 import numpy as np
 import paddle
@@ -45,11 +47,11 @@ from paddlenlp.datasets import MapDataset
 from paddlenlp.trainer import EarlyStoppingCallback, EvalPrediction, TrainingArguments
 from scipy.special import expit
 
-CHECKPOINTS, LOGS = "checkpoints", "logs"
 # The head begins at random, and most of its labels are rare: at the backbone's own rate a few
 # epochs teach it no more than the upper levels.
 HEAD_RATE = 25
 NEWEST = "newest"
+WHOLE = f"{CHECKPOINT_DIR}/checkpoint-*/{SEAL}"  # checkpoints to go on from
 
 
 class Classifier:
@@ -265,7 +267,8 @@ def train(
         warmup_steps: steps in which the learning rate rises from 0, to fall to 0 again until the
             end. None keeps it as it is, as the guide does without warm-up.
         init_from_ckpt: a weight file to begin with; a checkpoint directory, or "newest" for the
-            newest whole one of `save_dir`, to go on with its training to the same bits.
+            newest whole one of `save_dir`, to go on with its training to the same bits (from the
+            start when the training was killed before the first).
 
     Returns:
         The best model, its thresholds tuned on dev, and {"best_step", "dev": the Trainer's figures
@@ -273,8 +276,8 @@ def train(
         "history": a Trainer's log}. In a launch all but the first process return None and {}.
 
     Raises:
-        InputError: `save_dir` holds files of something else; as `load_backbone` and
-            `CourseTrainer.train`.
+        InputError: `save_dir` holds files of something else, or another process writes to it; as
+            `load_backbone` and `CourseTrainer.train`.
     """
     save_dir = Path(save_dir)
     seed = whole("seed", seed, 0, 2**32 - 1)
@@ -284,15 +287,24 @@ def train(
     checkpoint = None
     if init_from_ckpt is not None and (init_from_ckpt == NEWEST or Path(init_from_ckpt).is_dir()):
         checkpoint = True if init_from_ckpt == NEWEST else str(init_from_ckpt)
-        if checkpoint is not True and (Path(checkpoint) / CHECKPOINTS).is_dir():
+        if checkpoint is not True and (Path(checkpoint) / CHECKPOINT_DIR).is_dir():
             problem = "is what a training left, and no checkpoint"
             expected = f'its weight file, to begin with; "{NEWEST}", to go on; or one of '
-            raise InputError(init_from_ckpt, problem, f"{expected}{CHECKPOINTS}/")
+            raise InputError(init_from_ckpt, problem, f"{expected}{CHECKPOINT_DIR}/")
     schedule = {"lr_scheduler_type": "constant"}
     if warmup_steps is not None:
         schedule = {"lr_scheduler_type": "linear", "warmup_steps": warmup_steps}
-    if paddle.distributed.get_rank() == 0 and checkpoint is None:  # others see the first's files
-        check_empty(save_dir, f"a new directory, or init_from_ckpt {NEWEST} to go on with a run")
+    first = paddle.distributed.get_rank() == 0  # the others see its files
+    place = {"command": "hierarchical train", "go_on": checkpoint is True, "keep": WHOLE}
+    if isinstance(checkpoint, str):  # it may lie there
+        place |= {"again": True, "keep": None}
+    if first:
+        check_output_dir(save_dir, **place)
+    if checkpoint is True:
+        began = read_marker(save_dir).get("weights")
+        if began is not None and not any(save_dir.glob(WHOLE)):
+            problem = f"was to begin with {began}, and has no whole checkpoint"
+            raise InputError(save_dir, problem, "that file as init_from_ckpt, to start again")
     seed_everything(seed)  # before the model: its new head is random
     model, tokenizer = load_backbone(
         model_name,
@@ -310,8 +322,8 @@ def train(
     else:
         _start_at_shares(model, taxonomy.indicators([row["labels"] for row in train_examples]))
     arguments = TrainingArguments(
-        output_dir=str(save_dir / CHECKPOINTS),
-        logging_dir=str(save_dir / LOGS),
+        output_dir=str(save_dir / CHECKPOINT_DIR),
+        logging_dir=str(save_dir / LOG_DIR),
         num_train_epochs=whole("epochs", epochs, 1),
         per_device_train_batch_size=whole("batch_size", batch_size, 1),
         per_device_eval_batch_size=batch_size,
@@ -337,27 +349,32 @@ def train(
         multi_label_features(examples, tokenizer, taxonomy, classifier.max_seq_length)
         for examples in (train_examples, dev_examples)
     ]
-    trainer = CourseTrainer(
-        model=model,
-        criterion=paddle.nn.BCEWithLogitsLoss(),
-        args=arguments,
-        data_collator=DataCollatorWithPadding(tokenizer),
-        train_dataset=features[0],
-        eval_dataset=features[1],
-        tokenizer=tokenizer,
-        compute_metrics=micro_macro,
-        callbacks=callbacks,
-        group_by_length=True,
-    )
-    trainer.train(resume_from_checkpoint=checkpoint)
-    if not arguments.should_save:
-        return None, {}
-    model.eval()
-    texts = [example["text"] for example in dev_examples]
-    true = taxonomy.indicators([example["labels"] for example in dev_examples])
-    probabilities = classifier.probabilities(texts, batch_size)
-    classifier.thresholds = tune(probabilities, true, taxonomy)
-    classifier.save(save_dir)
+    began = {} if init_from_ckpt is None or checkpoint else {"weights": str(init_from_ckpt)}
+    with claim(save_dir, **place, **began) if first else nullcontext():
+        trainer = CourseTrainer(
+            model=model,
+            criterion=paddle.nn.BCEWithLogitsLoss(),
+            args=arguments,
+            data_collator=DataCollatorWithPadding(tokenizer),
+            train_dataset=features[0],
+            eval_dataset=features[1],
+            tokenizer=tokenizer,
+            compute_metrics=micro_macro,
+            callbacks=callbacks,
+            group_by_length=True,
+        )
+        if checkpoint is True and not (save_dir / "config.json").is_file():
+            # killed before the first one: from the start
+            checkpoint = any(save_dir.glob(WHOLE)) or None
+        trainer.train(resume_from_checkpoint=checkpoint)
+        if not arguments.should_save:
+            return None, {}
+        model.eval()
+        texts = [example["text"] for example in dev_examples]
+        true = taxonomy.indicators([example["labels"] for example in dev_examples])
+        probabilities = classifier.probabilities(texts, batch_size)
+        classifier.thresholds = tune(probabilities, true, taxonomy)
+        classifier.save(save_dir)
     tuned = decode(probabilities, taxonomy, classifier.thresholds)
     best = str(trainer.state.best_model_checkpoint or "").rpartition("-")[2]
     return classifier, {

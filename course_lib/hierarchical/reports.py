@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from course_lib.hierarchical.taxonomy import Taxonomy
 from course_lib.runtime import InputError, atomic_file
 
 import numpy as np
 
+BAD_CASES = "Prediction\tLabel\tText"  # the first line of their file
 Rows = Sequence[Sequence[str]] | np.ndarray
 
 
@@ -140,6 +142,19 @@ def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
     return lines
 
 
+def check_bad_cases(path: str | os.PathLike) -> None:
+    """Refuse a file, which the default name may find, that `write_bad_cases` has not written.
+
+    Raises:
+        InputError: such a file.
+    """
+    if Path(path).is_file() and Path(path).stat().st_size:
+        with open(path, "rb") as file:
+            if file.readline(80).rstrip() != BAD_CASES.encode():
+                problem = "holds something else than bad cases, which would be lost"
+                raise InputError(path, problem, "another --bad_case_path")
+
+
 def write_bad_cases(
     path: str | os.PathLike, examples: Sequence[Mapping], predicted: Sequence[Sequence[str]]
 ) -> int:
@@ -154,7 +169,7 @@ def write_bad_cases(
     """
     wrong = 0
     with atomic_file(path) as file:
-        file.write("Prediction\tLabel\tText\n")
+        file.write(f"{BAD_CASES}\n")
         for example, labels in zip(examples, predicted, strict=True):
             if set(labels) != set(example["labels"]):
                 wrong += 1

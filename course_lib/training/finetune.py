@@ -17,6 +17,7 @@ import os
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,7 +25,9 @@ from pathlib import Path
 from course_lib.data import convert_example, load_reviews
 from course_lib.models import freeze_layers, load_backbone, trust_pickles
 from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
+from course_lib.runtime.commands import exit_status
 from course_lib.runtime.errors import whole
+from course_lib.runtime.outputs import lock_directory
 from course_lib.training.trainer import CourseTrainer, ThroughputCallback, check_arguments
 
 import paddle
@@ -124,21 +127,22 @@ def main(arguments: Sequence[str] | None = None) -> dict:
         callbacks=[throughput],
         group_by_length=True,
     )
-    newest = args.resume_from_checkpoint == "newest"
-    with trust_pickles(model_args.trust_pickle):
-        trainer.train(resume_from_checkpoint=newest or args.resume_from_checkpoint)
-    scores = trainer.evaluate()
-    trainer.save_model()
-    result = {
-        "loss": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
-        "eval_loss": scores["eval_loss"],
-        "eval_accuracy": scores["eval_accuracy"],
-        "tokens_per_second": throughput.tokens_per_second,
-        "weights": digest(model),
-    }
-    if args.should_save:
-        with atomic_file(Path(args.output_dir, "all_results.json")) as file:
-            json.dump(result, file, indent=1)
+    with lock_directory(args.output_dir) if args.should_save else nullcontext():
+        newest = args.resume_from_checkpoint == "newest"
+        with trust_pickles(model_args.trust_pickle):
+            trainer.train(resume_from_checkpoint=newest or args.resume_from_checkpoint)
+        scores = trainer.evaluate()
+        trainer.save_model()
+        result = {
+            "loss": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+            "eval_loss": scores["eval_loss"],
+            "eval_accuracy": scores["eval_accuracy"],
+            "tokens_per_second": throughput.tokens_per_second,
+            "weights": digest(model),
+        }
+        if args.should_save:
+            with atomic_file(Path(args.output_dir, "all_results.json")) as file:
+                json.dump(result, file, indent=1)
     return result
 
 
@@ -197,8 +201,4 @@ def digest(model: paddle.nn.Layer) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        result = main()
-    except InputError as error:
-        raise SystemExit(f"error: {error}") from None
-    print(json.dumps(result))
+    raise SystemExit(exit_status(lambda: print(json.dumps(main()))))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, read_texts
@@ -20,6 +21,7 @@ from course_lib.data.tokens import words_with_offsets
 from course_lib.models import save_model
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, whole
+from course_lib.runtime.outputs import lock_directory
 from course_lib.training.loop import History, fit
 
 import jieba
@@ -255,15 +257,16 @@ def pretrain(
             sequences, tokenizer, mode, batch_size, mask_rate, seed
         )
         loaders.append(loader)
-    history = fit(
-        model,
-        *loaders,
-        epochs=epochs,
-        learning_rate=learning_rate,
-        seed=seed,
-        output_dir=output_dir,
-        **options,
-    )
-    if output_dir is not None:
-        save_model(model, tokenizer, Path(output_dir) / "model")
+    with nullcontext() if output_dir is None else lock_directory(output_dir):
+        history = fit(
+            model,
+            *loaders,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            seed=seed,
+            output_dir=output_dir,
+            **options,
+        )
+        if output_dir is not None:
+            save_model(model, tokenizer, Path(output_dir) / "model")
     return history

@@ -59,7 +59,7 @@ IGNORED = -100
 _NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 _OWN = re.compile(  # what a Trainer, a tokenizer, an export or VisualDL writes
-    r"runs|(manifest|scheduler)\.json|checkpoint-\d+|\..*|(.*_)?(config|state|map|results|tokens|args)\.json|vocab\.(txt|json)"
+    r"runs|(manifest|scheduler|run)\.json|checkpoint-\d+|\..*|(.*_)?(config|state|map|results|tokens|args)\.json|vocab\.(txt|json)"
     r"|.*\.(pdparams|pdopt|pdmodel|pdiparams|pdiparams\.info|safetensors|pth)|training_args\.bin"
     r"|sentencepiece\..*|spiece\.model|merges\.txt|tokenizer\.json"
 )

@@ -1,0 +1,121 @@
+"""Whose an output directory is, and which process writes to it: the rule of all commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from course_lib.runtime.errors import InputError
+from course_lib.runtime.files import LOCK, atomic_file, check_writable, hold
+
+MARKER = "run.json"  # names the command that a directory belongs to
+RESUME = {"train": "--resume", "hierarchical train": "init_from_ckpt newest"}
+CHECKPOINT_DIR, LOG_DIR = "checkpoints", "logs"
+_LEFTOVER = re.compile(r"\..+\.tmp-\d+|\.(export|save)-\w+")  # of a process that was killed
+
+
+def check_output_dir(
+    output_dir: str | os.PathLike,
+    command: str,
+    go_on: bool = False,
+    again: bool = False,
+    keep: str | None = None,
+) -> None:
+    """Refuse, before any work is done, a directory whose content a run would replace.
+
+    Args:
+        go_on: the directory must be one that the same command has begun.
+        again: the directory may be one that the same command has written.
+        keep: a glob of the checkpoints of the command. A run of it that was killed before the
+            first one has left nothing to lose, and may be started again.
+
+    Raises:
+        InputError: such a directory, one that cannot be written, or one that another process
+            writes to now.
+    """
+    output_dir = Path(output_dir)
+    if (output_dir / LOCK).is_file():
+        with lock_directory(output_dir):
+            pass
+    _check(output_dir, command, go_on, again, keep)
+    check_writable(output_dir)
+
+
+@contextmanager
+def claim(
+    output_dir: str | os.PathLike,
+    command: str,
+    go_on: bool = False,
+    again: bool = False,
+    keep: str | None = None,
+    **notes: str,
+) -> Iterator[None]:
+    """Hold an output directory for one process, and mark it as this command's, with notes.
+
+    What killed processes have left half written is removed. Arguments and errors are those of
+    `check_output_dir`: what it let pass may have changed since.
+    """
+    output_dir = Path(output_dir)
+    with lock_directory(output_dir):
+        scraps = CHECKPOINT_DIR, LOG_DIR
+        barren = _check(output_dir, command, go_on, again, keep)
+        for path in output_dir.iterdir():
+            if _LEFTOVER.fullmatch(path.name) or (barren and path.name in scraps):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with atomic_file(output_dir / MARKER) as file:
+            json.dump({"command": command, **notes}, file)
+        yield
+
+
+@contextmanager
+def lock_directory(output_dir: str | os.PathLike) -> Iterator[None]:
+    """Hold a directory, made if it is not there, for one process.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    Path(output_dir).mkdir(parents=True, exist_ok=True)
+    lock = hold(Path(output_dir, LOCK))
+    if lock is None:
+        expected = "another directory, or to wait until it has ended"
+        raise InputError(output_dir, "is in use: another process is writing to it", expected)
+    with lock:
+        yield
+
+
+def read_marker(output_dir: Path) -> dict:
+    """What `claim` has noted in a directory; empty where it has not, or the file is damaged."""
+    try:
+        marker = json.loads((output_dir / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        marker = None
+    return marker if isinstance(marker, dict) else {}
+
+
+def _check(output_dir: Path, command: str, go_on: bool, again: bool, keep: str | None) -> bool:
+    """Whether all that is there is what a killed run left before its first checkpoint."""
+    owner = read_marker(output_dir).get("command")
+    barren = owner == command and keep is not None and not any(output_dir.glob(keep))
+    passed = {MARKER, LOCK, *((CHECKPOINT_DIR, LOG_DIR) if barren else ())}
+    results = any(
+        path.name not in passed and not _LEFTOVER.fullmatch(path.name) and _holds_files(path)
+        for path in output_dir.glob("*")
+    )
+    if owner is None and not results and (output_dir / LOCK).is_file():
+        owner = command  # killed before it could mark the directory
+    if results and not ((go_on or again) and owner == command):
+        what = f"holds a run of {owner}" if owner else "is not empty"
+        also = f", or {RESUME[owner]} to go on with it" if owner == command in RESUME else ""
+        raise InputError(output_dir, what, f"a new directory{also}")
+    if go_on and owner != command:
+        raise InputError(output_dir, "holds no training", f"the directory of an earlier {command}")
+    return barren and not results
+
+
+def _holds_files(path: Path) -> bool:
+    return not path.is_dir() or any(not inner.is_dir() for inner in path.rglob("*"))
