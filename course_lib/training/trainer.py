@@ -438,7 +438,7 @@ class CourseTrainer(Trainer):
         if foreign and not self.args.overwrite_output_dir:
             problem = f"holds what no Trainer wrote: {', '.join(foreign[:3])}"
             raise InputError(directory, problem, "a directory of its own for each run")
-        earlier = _checkpoints(directory)
+        earlier = [path for path in _checkpoints(directory) if not _is_unfinished(path)]
         if checkpoint is None and earlier and not self.args.overwrite_output_dir:
             raise InputError(
                 directory,
@@ -967,6 +967,13 @@ def _show(figure) -> None:
         return
     if get_ipython() is not None:
         display(figure)
+
+
+def _is_unfinished(checkpoint: Path) -> bool:
+    """Whether a CourseTrainer was killed while it wrote it, so that nobody can use it."""
+    names = {path.name for path in checkpoint.iterdir() if not path.name.startswith(".")}
+    begun = not names or OPTIMIZER in names  # is written first
+    return begun and not names & {SEAL, *PICKLES}
 
 
 def _checkpoints(directory: str | Path) -> list[Path]:
