@@ -6,6 +6,8 @@ import json
 import math
 import random
 import shutil
+import threading
+import time
 
 import course_lib  # noqa: F401
 from course_lib.deploy import Predictor, export_model
@@ -30,11 +32,13 @@ from course_lib.recipes import (
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.manifest import describe_files
 
+import faiss
 import numpy as np
 import paddle
 import pytest
 import training_runs
 from paddlenlp.transformers import ErnieConfig, ErnieModel, ErnieTokenizer
+from writers import two_writers
 
 # (about the same thing, in other characters): what no count of characters can see
 THINGS = [("猫狗", "宠物"), ("书报", "阅读"), ("房床", "酒店"), ("键屏", "电脑")]
@@ -538,6 +542,94 @@ def test_a_saved_index_comes_back(kind, tmp_path):
         np.testing.assert_array_equal(one, other)
     again.add(unit(1, seed=3), ["新"])
     assert again.search(unit(1, seed=3), 1)[1][0, 0] == 300
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
+def test_threads_add_and_search_while_others_save_and_load(kind, tmp_path, monkeypatch):
+    serialize = faiss.serialize_index
+
+    def slowly(index):
+        content = serialize(index)
+        time.sleep(0.005)  # another thread may add now, if nothing holds it
+        return content
+
+    monkeypatch.setattr("faiss.serialize_index", slowly)
+    index, errors = SentenceIndex(16, kind, groups=4, effort=1000), []
+    vectors, starts = unit(1000), iter(range(100, 1000, 10))
+    index.add(vectors[:100], [f"句{n}" for n in range(100)])
+
+    def add():
+        for start in starts:
+            sentences = [f"句{n}" for n in range(start, start + 10)]
+            index.add(vectors[start : start + 10], sentences)
+            places = index.search(vectors[start : start + 10], 1)[1][:, 0]
+            assert [index.sentences[place] for place in places] == sentences
+
+    def save():
+        for _ in range(40):
+            again = SentenceIndex.load(index.save(tmp_path / "index"))
+            numbers = [int(sentence[1:]) for sentence in again.sentences[-20:]]
+            last = again.search(vectors[numbers], 1)[1][:, 0]
+            assert last.tolist() == [*range(len(again) - 20, len(again))]
+
+    def caught(work):
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=caught, args=[work]) for work in (add, add, save, save)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and len(index) == 1000
+    assert [file.name for file in tmp_path.iterdir()] == ["index"]
+
+
+WRITE = """
+import sys
+from course_lib.recipes import SentenceIndex
+import numpy as np
+
+_, path, name = sys.argv
+for number in range(1, 51):
+    index = SentenceIndex(16, effort=number)
+    index.add(np.eye(16, dtype="float32")[:10], [f"{name} {number}"] * 10)
+    index.save(path)
+print("saved")
+"""
+
+
+def test_two_processes_save_while_a_third_loads(tmp_path):
+    path, seen = tmp_path / "index", set()
+    first = SentenceIndex(16, effort=99)
+    first.add(unit(10), ["first 99"] * 10)
+    first.save(path)
+    with two_writers(WRITE, path) as going:
+        while going():
+            index = SentenceIndex.load(path)
+            assert index.sentences == [index.sentences[0]] * 10
+            assert index.sentences[0].endswith(f" {index.effort}")
+            seen.add(index.sentences[0])
+    assert len(seen) > 2 and SentenceIndex.load(path).effort == 50
+    assert [file.name for file in tmp_path.iterdir()] == ["index"]
+
+
+def test_an_interrupted_add_is_not_searched_or_saved(tmp_path, monkeypatch):
+    index = filled(count=20)
+    monkeypatch.setattr(index, "_place", lambda digests: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        index.add(unit(5, seed=3), ["新"] * 5)
+    monkeypatch.undo()
+    for use in (
+        lambda: index.add(unit(5, seed=4), ["新"] * 5),
+        lambda: index.search(unit(1)),
+        lambda: index.save(tmp_path / "index"),
+    ):
+        with pytest.raises(InputError, match="a call of add was interrupted"):
+            use()
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_write_that_fails_leaves_the_old_index(tmp_path, monkeypatch):

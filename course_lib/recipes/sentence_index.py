@@ -10,14 +10,17 @@ import hashlib
 import json
 import math
 import os
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
 from course_lib.recipes.semantic_search import _places, _texts, _vectors
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.errors import finite, numbers_in, whole
+from course_lib.runtime.files import read_unmixed
 from course_lib.runtime.manifest import check_described, describe_files, verify_files
 from course_lib.training.metrics import paired_bootstrap
 
@@ -36,7 +39,7 @@ class SentenceIndex:
     """Sentences, found by the cosine of their vectors (faiss).
 
     Equal vectors are stored once: a graph of many equal ones is cut into parts that a search cannot
-    leave, so that it misses most of the others, whatever its effort.
+    leave, so that it misses most of the others, whatever its effort. Threads may share an index.
 
     Args:
         size: numbers of a vector.
@@ -73,9 +76,18 @@ class SentenceIndex:
         self._numbers: dict[bytes, int] = {}  # of vectors in faiss, by their digests
         self._copies: list[list[int]] = []  # places of each vector's sentences
         self.effort = whole("effort", effort, 1, MOST)
+        self._lock, self._half_added = threading.RLock(), False
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self._lock:
+            if self._half_added:
+                raise InputError("index", "is damaged: a call of add was interrupted", "a new one")
+            yield
 
     def __len__(self) -> int:
-        return len(self.sentences)
+        with self._lock:
+            return len(self.sentences)
 
     def add(self, vectors: np.ndarray, sentences: Sequence[str]) -> None:
         """Add sentences with their vectors, float [sentences, size], of length 1.
@@ -88,15 +100,19 @@ class SentenceIndex:
         vectors = _vectors(vectors, self.size, len(sentences))
         digests = _digests(vectors)
         rows = {digest: row for row, digest in reversed([*enumerate(digests)])}  # the first of each
-        new = vectors[sorted(row for digest, row in rows.items() if digest not in self._numbers)]
-        if not self._index.is_trained:
-            if len(new) < self._index.nlist:
+        with self._alone():
+            new = sorted(row for digest, row in rows.items() if digest not in self._numbers)
+            new = vectors[new]
+            if not self._index.is_trained and len(new) < self._index.nlist:
                 problem = f"have {len(new)} different vectors at first"
                 raise InputError("sentences", problem, f"{self._index.nlist}, a group each")
-            self._index.train(new)
-        self._index.add(new)
-        self._place(digests)
-        self.sentences += sentences
+            if not self._index.is_trained:
+                self._index.train(new)
+            self._half_added = True
+            self._index.add(new)
+            self._place(digests)
+            self.sentences += sentences
+            self._half_added = False
 
     def _place(self, digests: Iterable[bytes]) -> None:
         for place, digest in enumerate(digests, start=len(self.sentences)):
@@ -123,18 +139,19 @@ class SentenceIndex:
         if not self.sentences:
             raise InputError("index", "is empty", "sentences: call add first")
         vectors = _vectors(vectors, self.size)
-        if self.kind == "hnsw":
-            self._index.hnsw.efSearch = max(effort, count)
-        elif self.kind == "ivf":
-            self._index.nprobe = effort
-        cosines, places = self._index.search(vectors, count)
-        if len(self._copies) < len(self.sentences):
-            for row, numbers in enumerate(places):
-                found = [(n, c) for n, c in zip(numbers, cosines[row], strict=True) if n >= 0]
-                each = ((place, cosine) for n, cosine in found for place in self._copies[n])
-                places[row] = -1
-                for column, (place, cosine) in enumerate(islice(each, count)):
-                    places[row, column], cosines[row, column] = place, cosine
+        with self._alone():
+            if self.kind == "hnsw":
+                self._index.hnsw.efSearch = max(effort, count)
+            elif self.kind == "ivf":
+                self._index.nprobe = effort
+            cosines, places = self._index.search(vectors, count)
+            if len(self._copies) < len(self.sentences):
+                for row, numbers in enumerate(places):
+                    found = [(n, c) for n, c in zip(numbers, cosines[row], strict=True) if n >= 0]
+                    each = ((place, cosine) for n, cosine in found for place in self._copies[n])
+                    places[row] = -1
+                    for column, (place, cosine) in enumerate(islice(each, count)):
+                        places[row, column], cosines[row, column] = place, cosine
         cosines[places < 0] = -np.inf
         return cosines, places
 
@@ -145,10 +162,11 @@ class SentenceIndex:
             InputError: it cannot be written, or holds something else than an older index.
         """
         with atomic_directory(directory, DESCRIPTION) as temporary:
-            # write_index is silent about a full disk
-            (temporary / VECTORS).write_bytes(faiss.serialize_index(self._index))
-            content = {"sentences": self.sentences, "places": self._copies}
-            text = json.dumps(content)  # escapes, so that halves of characters pass
+            with self._alone():
+                vectors = faiss.serialize_index(self._index)
+                content = {"sentences": self.sentences, "places": self._copies}
+                text = json.dumps(content)  # escapes, so that halves of characters pass
+            (temporary / VECTORS).write_bytes(vectors)  # faiss is silent about a full disk
             (temporary / SENTENCES).write_text(text, encoding="utf-8")
             files = describe_files(temporary)
             own = {"size": self.size, "kind": self.kind, "effort": self.effort, "files": files}
@@ -157,13 +175,17 @@ class SentenceIndex:
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> SentenceIndex:
-        """Read what `save` wrote.
+        """Read what `save` wrote; one that is replaced meanwhile is read as before or as after.
 
         Raises:
             InputError: a file is missing, damaged, or does not fit the others; a graph of an older
                 version in which vectors stand more than once.
         """
-        directory, expected = Path(directory), "what SentenceIndex.save wrote"
+        return read_unmixed(directory, lambda: cls._read(Path(directory)))
+
+    @classmethod
+    def _read(cls, directory: Path) -> SentenceIndex:
+        expected = "what SentenceIndex.save wrote"
         file = directory / DESCRIPTION
         try:
             own = json.loads(file.read_text(encoding="utf-8"))
