@@ -391,11 +391,16 @@ def test_a_run_that_came_too_late_to_the_same_directory_is_refused(tmp_path):
 @pytest.mark.parametrize("resume", [[], ["--resume"]])
 def test_a_training_killed_before_its_first_checkpoint_starts_again(resume, files, tiny, capsys):
     with claim(files["out"], "train"):
-        for name in ("logs/vdlrecords.log", ".run.json.tmp-1", ".model.tmp-12/x", ".save-a/x"):
+        for name in (
+            "logs/vdlrecords.log",
+            ".run.json.tmp-1234567890",
+            ".model.tmp-1234567890/x",
+            ".save-abcdefgh/x",
+        ):
             (files["out"] / name).parent.mkdir(exist_ok=True)
             (files["out"] / name).write_text("left")
     assert cli.main(train_arguments(files, tiny, *resume)) == 0
-    assert not list(files["out"].rglob("*tmp-*")) and not (files["out"] / ".save-a").exists()
+    assert not list(files["out"].rglob("*tmp-*")) and not (files["out"] / ".save-abcdefgh").exists()
     assert "left" not in {p.read_bytes()[:4].decode("latin1") for p in files["out"].glob("logs/*")}
 
 

@@ -16,7 +16,6 @@ import math
 import numbers
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ from course_lib.models.backbone import _quiet
 from course_lib.models.files import VOCABULARIES
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
-from course_lib.runtime.files import FULL, unwritable, writing
+from course_lib.runtime.files import temporary_in, unwritable
 from course_lib.runtime.manifest import (
     MANIFEST,
     describe_file,
@@ -222,28 +221,23 @@ def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
     directory = Path(directory)
     if directory.exists() and not directory.is_dir():
         raise InputError(directory, "is a file", "the name of a directory to write")
-    with writing(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=".export-", dir=directory))
-    try:
-        with writing(directory, FULL):
-            yield temporary
-            for program in temporary.glob(f"*{PROGRAM}"):
-                if not _are_whole(program):
-                    raise unwritable(directory / program.name, "what was written is cut off")
-                _leave_out_traces(program)
-            for ending in (PROGRAM, ONNX):  # they go with the old weights
-                Path(directory, name + ending).unlink(missing_ok=True)
-            record(directory, temporary)
-            if (directory / MANIFEST).is_file():  # of a trained model, whose files are replaced
-                own = read_manifest(directory, "the manifest of the model that is there")
-                names = [file.name for file in temporary.iterdir() if file.name in own]
-                own |= {name: describe_file(temporary / name) for name in names}
-                write_manifest(temporary, own)
-            for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == PROGRAM):
-                os.replace(file, directory / file.name)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with temporary_in(directory) as temporary:
+        yield temporary
+        for program in temporary.glob(f"*{PROGRAM}"):
+            if not _are_whole(program):
+                raise unwritable(directory / program.name, "what was written is cut off")
+            _leave_out_traces(program)
+        old = [directory / (name + ending) for ending in (PROGRAM, ONNX)]  # go with the old weights
+        record(directory, temporary, old)
+        if (directory / MANIFEST).is_file():  # of a trained model, whose files are replaced
+            own = read_manifest(directory, "the manifest of the model that is there")
+            names = [file.name for file in temporary.iterdir() if file.name in own]
+            own |= {name: describe_file(temporary / name) for name in names}
+            write_manifest(temporary, own)
+        for file in old:
+            file.unlink(missing_ok=True)
+        for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == PROGRAM):
+            os.replace(file, directory / file.name)
 
 
 def _are_whole(program: Path) -> bool:
@@ -375,11 +369,11 @@ _RULES = {  # key of deploy.json -> does it fit, and what would; older exports l
 }
 
 
-def record(directory: Path, temporary: Path) -> None:
+def record(directory: Path, temporary: Path, old: Sequence[Path] = ()) -> None:
     """Write size and hash of each new model file or vocabulary into deploy.json beside them.
 
-    The records of other files in `directory` stay; those that a copied deploy.json brings along are
-    of files elsewhere, and go.
+    The records of other files in `directory` stay, but for those of `old` ones, which go; those
+    that a copied deploy.json brings along are of files elsewhere, and go, too.
     """
     try:
         before = describe(directory / "any")
@@ -389,7 +383,8 @@ def record(directory: Path, temporary: Path) -> None:
     if not description:
         return
     kept = before.get("files", {})
-    description["files"] = {name: kept[name] for name in kept if (directory / name).is_file()}
+    stay = [name for name in kept if (directory / name).is_file() and directory / name not in old]
+    description["files"] = {name: kept[name] for name in stay}
     for file in sorted(temporary.iterdir()):
         if file.suffix in (PROGRAM, WEIGHTS, ONNX) or file.name in VOCABULARIES:
             description["files"][file.name] = describe_file(file)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from course_lib.deploy.export import (
@@ -21,7 +20,7 @@ from course_lib.deploy.export import (
 from course_lib.deploy.paddle_engine import QUANTISED, read_program, table_rows
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
-from course_lib.runtime.files import FULL, writing
+from course_lib.runtime.files import temporary_in
 
 import numpy as np
 import onnx
@@ -87,13 +86,10 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
     tables = json.dumps({"rows": rows, "positions": positions})
     onnx.helper.set_model_props(model, {TABLES: tables})
     onnx.checker.check_model(model, full_check=True)
-    with (
-        writing(target, FULL),
-        tempfile.TemporaryDirectory(prefix=".onnx-", dir=prefix.parent) as directory,
-    ):
-        onnx.save(model, Path(directory, target.name))
-        record(prefix.parent, Path(directory))
-        for file in sorted(Path(directory).iterdir(), key=lambda file: file.suffix == ONNX):
+    with temporary_in(prefix.parent) as directory:
+        onnx.save(model, directory / target.name)
+        record(prefix.parent, directory)
+        for file in sorted(directory.iterdir(), key=lambda file: file.suffix == ONNX):
             os.replace(file, prefix.parent / file.name)
     return target
 

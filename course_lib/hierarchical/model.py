@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -34,6 +33,7 @@ from course_lib.models.backbone import (
 from course_lib.models.files import WEIGHT_FILES, read_weights, save_pretrained
 from course_lib.runtime import InputError, seed_everything, select_device
 from course_lib.runtime.errors import whole
+from course_lib.runtime.files import temporary_in
 from course_lib.runtime.outputs import CHECKPOINT_DIR, LOG_DIR, check_output_dir, claim, read_marker
 from course_lib.runtime.visible import is_blank
 from course_lib.training import CourseTrainer
@@ -174,17 +174,17 @@ class Classifier:
         """Write weights, configuration, vocabulary and thresholds for `load`.
 
         Other files in the directory stay.
+
+        Raises:
+            InputError: the directory cannot be written.
         """
         directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".save-", dir=directory) as temporary, _quiet():
+        with temporary_in(directory) as temporary, _quiet():
             self.model.config.max_seq_length = self.max_seq_length
             save_thresholds(temporary, self.thresholds)
-            save_pretrained(Path(temporary), self.model, self.tokenizer, [THRESHOLDS])
+            save_pretrained(temporary, self.model, self.tokenizer, [THRESHOLDS])
             # the configuration last: without it there is no model
-            for file in sorted(
-                Path(temporary).iterdir(), key=lambda one: one.name == "config.json"
-            ):
+            for file in sorted(temporary.iterdir(), key=lambda one: one.name == "config.json"):
                 os.replace(file, directory / file.name)
 
     def export(self, directory: str | os.PathLike, name: str = "float32") -> Path:

@@ -27,6 +27,7 @@ except ImportError:  # Windows has no such locks
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 TRIES = 100  # while other processes replace the same directory
 Result = TypeVar("Result")
+_LEFTOVER = re.compile(r"\..+\.tmp-\d{10,}|\.(export|onnx|save)-\w{8}")  # `_temporary`'s; older
 LOCK = ".lock"  # of a scratch directory, beside it
 
 
@@ -103,11 +104,8 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
         with writing(path):
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
-        try:
-            with writing(path, FULL):
-                yield temporary
-        except InputError as error:
-            raise _said_of(path, temporary, error) from error
+        with writing_into(path, temporary):
+            yield temporary
         with writing(path):
             for file in temporary.rglob("*"):
                 if file.is_file():
@@ -209,6 +207,38 @@ def _is_still(directory: str | os.PathLike, handle: int) -> bool:
     with contextlib.suppress(OSError):
         return os.path.samestat(os.stat(directory), os.fstat(handle))
     return False
+
+
+@contextmanager
+def temporary_in(directory: str | os.PathLike) -> Iterator[Path]:
+    """Yield a temporary directory within `directory`, for files that are then moved there.
+
+    Raises:
+        InputError: the disk is full, or the directory cannot be written.
+    """
+    temporary = _temporary(Path(directory, "new"))
+    with writing(directory):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+    try:
+        with writing_into(directory, temporary):
+            yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a file or directory is what a killed process was writing, by its name."""
+    return _LEFTOVER.fullmatch(path.name) is not None
+
+
+def clear_leftovers(directory: Path) -> None:
+    """Remove what killed processes were writing in a directory that this one alone holds now."""
+    for path in [path for path in directory.rglob(".*-*") if is_leftover(path)]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def hold(path: str | os.PathLike) -> IO | None:
@@ -327,9 +357,18 @@ def unwritable(path: str | os.PathLike, reason: str) -> InputError:
     return InputError(path, problem, "a writable place with room on it")
 
 
-def _said_of(target: str | os.PathLike, temporary: Path, error: InputError) -> InputError:
-    """The same error about the file that a temporary one was to become."""
-    where = os.path.relpath(error.where, temporary) if error.line is None else ".."
-    if where.startswith(".."):
-        return error
-    return InputError(Path(target, where), error.problem, error.expected)
+@contextmanager
+def writing_into(target: str | os.PathLike, temporary: Path) -> Iterator[None]:
+    """`writing` of what is written to a temporary directory and will then be moved to `target`.
+
+    Raises:
+        InputError: the disk is full; any other one names the file that was to be.
+    """
+    try:
+        with writing(target, FULL):
+            yield
+    except InputError as error:
+        where = os.path.relpath(error.where, temporary)
+        if where.startswith(".."):
+            raise
+        raise InputError(Path(target, where), error.problem, error.expected, error.line) from error

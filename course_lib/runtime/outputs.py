@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from course_lib.runtime.errors import InputError
-from course_lib.runtime.files import LOCK, atomic_file, check_writable, hold
+from course_lib.runtime.files import (
+    FULL,
+    LOCK,
+    atomic_file,
+    check_writable,
+    clear_leftovers,
+    hold,
+    is_leftover,
+    writing,
+)
 
 MARKER = "run.json"  # names the command that a directory belongs to
 RESUME = {"train": "--resume", "hierarchical train": "init_from_ckpt newest"}
 CHECKPOINT_DIR, LOG_DIR = "checkpoints", "logs"
-_LEFTOVER = re.compile(r"\..+\.tmp-\d+|\.(export|save)-\w+")  # of a process that was killed
 
 
 def check_output_dir(
@@ -61,12 +68,11 @@ def claim(
     `check_output_dir`: what it let pass may have changed since.
     """
     output_dir = Path(output_dir)
-    with lock_directory(output_dir):
-        scraps = CHECKPOINT_DIR, LOG_DIR
+    with lock_directory(output_dir), writing(output_dir, FULL):
         barren = _check(output_dir, command, go_on, again, keep)
-        for path in output_dir.iterdir():
-            if _LEFTOVER.fullmatch(path.name) or (barren and path.name in scraps):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        clear_leftovers(output_dir)
+        for name in (CHECKPOINT_DIR, LOG_DIR) if barren else ():
+            shutil.rmtree(output_dir / name, ignore_errors=True)
         with atomic_file(output_dir / MARKER) as file:
             json.dump({"command": command, **notes}, file)
         yield
@@ -103,7 +109,7 @@ def _check(output_dir: Path, command: str, go_on: bool, again: bool, keep: str |
     barren = owner == command and keep is not None and not any(output_dir.glob(keep))
     passed = {MARKER, LOCK, *((CHECKPOINT_DIR, LOG_DIR) if barren else ())}
     results = any(
-        path.name not in passed and not _LEFTOVER.fullmatch(path.name) and _holds_files(path)
+        path.name not in passed and not is_leftover(path) and _holds_files(path)
         for path in output_dir.glob("*")
     )
     if owner is None and not results and (output_dir / LOCK).is_file():
