@@ -337,6 +337,17 @@ def test_a_manifest_of_other_things_is_damaged(shared, tmp_path, size):
         load_backbone(directory)
 
 
+@pytest.mark.parametrize("load", [load_backbone, READERS["load_with_words"], load_pruned])
+def test_no_size_hides_in_an_old_form(shared, tmp_path, load):
+    directory = shutil.copytree(shared / "model", tmp_path / "m")
+    (directory / "manifest.json").unlink()
+    settings = json.loads((directory / "config.json").read_text())
+    settings["init_args"] = [{"num_hidden_layers": settings.pop("num_hidden_layers") + 9}]
+    (directory / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match=r"config\.json: has init_args"):
+        load(directory)
+
+
 def test_an_empty_array_lends_its_size_to_none(shared, tmp_path):
     """[10**9, 0] takes no byte in a file, and would allow a configuration 10**9 wide."""
     directory = shutil.copytree(shared / "model", tmp_path / "m")

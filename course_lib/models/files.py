@@ -170,8 +170,12 @@ def check_sizes(where, config: Mapping, shapes: Mapping[str, tuple[int, ...]]) -
         shapes: of the weights by name.
 
     Raises:
-        InputError: more layers than there are weights, or a size above all of the weights'.
+        InputError: more layers than there are weights, a size above all of the weights', or an old
+            form that may hide such sizes.
     """
+    if "init_args" in config:  # PaddleNLP takes sizes from there, too
+        expected = "its settings at the top, as save_pretrained writes them"
+        raise InputError(where, "has init_args, as older versions of PaddleNLP wrote", expected)
     filled = [shape for shape in shapes.values() if 0 not in shape]  # others have any other size
     largest = max((size for shape in filled for size in shape), default=0)
     most = dict.fromkeys(SIZES, largest)
