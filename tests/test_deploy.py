@@ -11,7 +11,7 @@ from course_lib.compression import quantize_static
 from course_lib.compression.quantization import quantize_embeddings
 from course_lib.data import create_dataloader
 from course_lib.deploy import Predictor, check_head, export_model
-from course_lib.models import load_backbone
+from course_lib.models import load_backbone, save_model
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.machine import child_environment
 
@@ -443,6 +443,16 @@ def test_an_export_is_the_same_bytes_anywhere(exported, tmp_path):
     for file in [*(tmp_path / "0").iterdir(), *exported.parent.iterdir()]:
         for folder in folders:
             assert folder.encode() not in file.read_bytes(), file.name
+
+
+def test_no_file_names_the_place_that_a_model_was_read_from(tmp_path):
+    model, tokenizer = load_backbone(label_list=["a", "b"])
+    save_model(model, tokenizer, tmp_path / "here")
+    model, tokenizer = load_backbone(tmp_path / "here", label_list=["a", "b"])
+    save_model(model, tokenizer, tmp_path / "model")
+    export_model(model, tmp_path / "export", tokenizer, 64)
+    for file in [*(tmp_path / "model").iterdir(), *(tmp_path / "export").iterdir()]:
+        assert not any(str(place).encode() in file.read_bytes() for place in (ROOT, tmp_path)), file
 
 
 def files_of(directory):

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from course_lib.models.backbone import _quiet
-from course_lib.models.files import VOCABULARIES
+from course_lib.models.files import VOCABULARIES, save_tokenizer
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 from course_lib.runtime.files import temporary_in, unwritable
@@ -115,7 +115,7 @@ def export_model(
         _save(model, temporary / name, list(input_spec))
         if tokenizer is not None:
             with _quiet():
-                tokenizer.save_pretrained(str(temporary))
+                save_tokenizer(temporary, tokenizer)
         if isinstance(model, PretrainedModel):  # for load_static, which makes a model again
             saved = copy.deepcopy(model.config)
             saved.architectures, saved.dtype = [type(model).__name__], "float32"

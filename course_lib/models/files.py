@@ -142,8 +142,14 @@ def save_pretrained(directory: Path, model, tokenizer=None, more: Iterable[str] 
         max_shard_size="1000GB",
     )
     if tokenizer is not None:
-        tokenizer.save_pretrained(str(directory))
+        save_tokenizer(directory, tokenizer)
     list_files(directory, more)
+
+
+def save_tokenizer(directory: Path, tokenizer) -> None:
+    """Write the vocabulary and settings, the same bytes wherever the tokenizer was read from."""
+    tokenizer.init_kwargs.pop("special_tokens_map_file", None)  # PaddleNLP notes the path here
+    tokenizer.save_pretrained(str(directory))
 
 
 def list_files(directory: Path, more: Iterable[str] = ()) -> None:
