@@ -129,10 +129,21 @@ for option; do case $option in --screenshot=*) page=${{option#*=}}; esac; done
 """)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(visual_logs, "_PATIENCE", 0.5)
+    monkeypatch.setattr(visual_logs, "_PATIENCE", 1.5)
     with pytest.warns(UserWarning, match=words):
         assert screenshot("http://127.0.0.1/", tmp_path / "page.png") is None
     assert [path.name for path in tmp_path.iterdir()] == ["chromium"]
+
+
+def test_a_browser_that_hangs_once_is_started_again(tmp_path, monkeypatch):
+    program = tmp_path / "chromium"
+    program.write_text(f"""#!/bin/sh
+if [ -e {tmp_path}/hung ]; then echo shown; else touch {tmp_path}/hung; exec sleep 600; fi
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(visual_logs, "_PATIENCE", 3)
+    assert visual_logs.browse("http://127.0.0.1/", "--dump-dom") == "shown\n"
 
 
 def test_the_browser_asks_nothing_but_this_machine(tmp_path):

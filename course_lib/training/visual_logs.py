@@ -22,6 +22,7 @@ import pandas as pd
 
 _LOG = "vdlrecords."  # VisualDL reads no file of another name
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+TRIES = 3  # of a browser that hangs
 _PATIENCE = 300  # seconds that a server or a browser may take on a busy machine
 
 
@@ -161,8 +162,8 @@ def browse(url: str, *options: str) -> str | None:
         options: what to do with the page: `--dump-dom` or `--screenshot=FILE`.
 
     Returns:
-        What the browser prints, or None when there is no browser, or when it fails or does not end
-        within five minutes (a warning says so).
+        What the browser prints, or None when there is no browser, or when it fails, or hangs three
+        times for 100 s (a warning says so).
     """
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
@@ -170,19 +171,22 @@ def browse(url: str, *options: str) -> str | None:
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
     command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
     command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
-    with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-        tempfile.TemporaryFile() as said,
-    ):
-        command += [f"--user-data-dir={profile}", "--virtual-time-budget=10000", *options, url]
-        with _running(command, stdout=said, stderr=subprocess.DEVNULL) as process:
-            try:
-                status = process.wait(_PATIENCE)
-                problem = f"ended with status {status}"
-            except subprocess.TimeoutExpired:
-                status, problem = None, f"did not end within {_PATIENCE} s"
-        if status != 0:
-            warnings.warn(f"the browser {problem} and does not show {url}", stacklevel=2)
-            return None
-        said.seek(0)
-        return said.read().decode("utf-8")
+    for _ in range(TRIES):  # now and then one hangs, and the next does not
+        with (
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+            tempfile.TemporaryFile() as said,
+        ):
+            started = [f"--user-data-dir={profile}", "--virtual-time-budget=10000", *options, url]
+            with _running(command + started, stdout=said, stderr=subprocess.DEVNULL) as process:
+                try:
+                    status = process.wait(_PATIENCE / TRIES)
+                    problem = f"ended with status {status}"
+                except subprocess.TimeoutExpired:
+                    problem = f"did not end within {_PATIENCE / TRIES:g} s"
+                    continue
+            if status != 0:
+                break
+            said.seek(0)
+            return said.read().decode("utf-8")
+    warnings.warn(f"the browser {problem} and does not show {url}", stacklevel=2)
+    return None
