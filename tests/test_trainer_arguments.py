@@ -322,6 +322,7 @@ def test_a_used_directory(plain, asked, tmp_path):
     def use(name):
         directory = tmp_path / name
         (directory / "checkpoint-7").mkdir(parents=True)
+        (directory / "checkpoint-7" / "model_state.pdparams").touch()
         (directory / "thesis.docx").touch()
         return directory
 
