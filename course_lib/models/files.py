@@ -126,7 +126,10 @@ def find_weights(directory: Path) -> Path:
     for name in WEIGHT_FILES:
         if (directory / name).is_file():
             return directory / name
-    raise InputError(directory, "has no weights", " or ".join(WEIGHT_FILES))
+    expected = " or ".join(WEIGHT_FILES)
+    if (directory / "deploy.json").is_file():
+        raise InputError(directory, "is an export, to be served", f"a trained model, {expected}")
+    raise InputError(directory, "has no weights", expected)
 
 
 def save_pretrained(directory: Path, model, tokenizer=None, more: Iterable[str] = ()) -> None:
