@@ -58,9 +58,13 @@ quickstart: $(STAMP) ## train, evaluate and use a small sentiment model
 doctor: $(STAMP) ## report on this machine and environment, and name each fix
 	$(BIN)/python -m course_lib doctor
 
-lint: $(STAMP) ## ruff: check and format, notebooks included
+# SIZE=--report prints the table only; empty, a broken budget fails.
+SIZE ?= --report
+
+lint: $(STAMP) ## ruff (notebooks included) and the size of the library
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/check_size.py $(SIZE)
 
 # One process a core, with one thread each: the small models of the course gain little from a second
 # thread. More than four would want more than 8 GB of memory.
