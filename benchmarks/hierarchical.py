@@ -33,7 +33,8 @@ import course_lib  # noqa: F401 - before paddle
 from course_lib.compression import quantize_static
 from course_lib.data import load_review_tree
 from course_lib.deploy import Predictor
-from course_lib.hierarchical import (
+from course_lib.runtime import atomic_file, seed_everything, select_device
+from course_lib.tasks.hierarchical import (
     Classifier,
     Taxonomy,
     decode,
@@ -43,9 +44,8 @@ from course_lib.hierarchical import (
     train,
     tune,
 )
-from course_lib.hierarchical.pruning import PruneArguments
-from course_lib.hierarchical.reports import averages, label_counts
-from course_lib.runtime import atomic_file, seed_everything, select_device
+from course_lib.tasks.hierarchical.pruning import PruneArguments
+from course_lib.tasks.hierarchical.reports import averages, label_counts
 from course_lib.training import paired_bootstrap_f1
 from course_lib.training.prediction import inference_mode
 

@@ -30,27 +30,21 @@ from pathlib import Path
 
 from course_lib import runtime
 from course_lib.data import load_people_daily, load_reviews
-from course_lib.recipes import (
-    Crf,
+from course_lib.runtime import atomic_file, select_device
+from course_lib.tasks.labels import (
     Finetune,
     FrozenBackbone,
-    bio_rules,
-    compare_crf,
     compare_imbalance,
-    compare_vocabulary,
     curve_points,
-    entity_scores,
-    find_words,
     imbalance_table,
     learning_curve,
     make_imbalanced,
-    predict_tags,
     tfidf_learner,
-    vocabulary_table,
 )
-from course_lib.recipes.labels import Learner, labels_of
-from course_lib.recipes.tagging import broken_labels
-from course_lib.runtime import atomic_file, select_device
+from course_lib.tasks.labels.few_labels import Learner, labels_of
+from course_lib.tasks.tagging import Crf, bio_rules, compare_crf, entity_scores, predict_tags
+from course_lib.tasks.tagging.tagger import broken_labels
+from course_lib.tasks.vocabulary import compare_vocabulary, find_words, vocabulary_table
 from course_lib.training import paired_bootstrap, paired_bootstrap_f1, span_counts
 
 import numpy as np

@@ -90,7 +90,7 @@ def report(line: str) -> None:
 
 def prepare(work: Path, args: argparse.Namespace) -> dict[str, Path]:
     """The trained model and its exports."""
-    from course_lib.cli import train
+    from course_lib.cli.commands import train
     from course_lib.compression import importance, prune, quantize_static
     from course_lib.data import create_dataloader, load_reviews
     from course_lib.deploy import convert, export_model

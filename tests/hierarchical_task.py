@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import course_lib  # noqa: F401
-from course_lib.hierarchical import Taxonomy, write_dataset
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import seed_everything
+from course_lib.tasks.hierarchical import Taxonomy, write_dataset
 
 import numpy as np
 

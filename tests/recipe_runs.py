@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.recipes import accumulated_step
+from course_lib.training import accumulated_step
 from course_lib.training.loop import seed_step
 
 import training_runs as task

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import course_lib
-from course_lib import cli
+from course_lib.cli import commands as cli
 from course_lib.deploy import Predictor
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import InputError, seed_everything

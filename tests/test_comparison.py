@@ -1,10 +1,10 @@
 import time
 
-from course_lib import plotting
 from course_lib.compression import compare, quantize_static
 from course_lib.compression.comparison import _full_batch
 from course_lib.deploy import Predictor, export_model
 from course_lib.models import load_backbone
+from course_lib.notebook.figures import speed_accuracy
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -152,7 +152,7 @@ def test_the_picture_says_what_the_frame_says():
     columns = ["megabytes", "median_ms", "speedup", "score", "difference", "low", "high"]
     rows = [[40, 30, 1, 0.9, 0, 0, 0], [12, 10, 3, 0.896, -0.004, -0.009, 0.001]]
     frame = pd.DataFrame(rows, ["FP32", "INT8"], columns)
-    figure = plotting.speed_accuracy(frame)
+    figure = speed_accuracy(frame)
     assert "INT8: 3.00 times as fast, score 89.6%, 12.0 MB" in figure.alt
     axes = figure.axes[0]
     points = [tuple(c.lines[0].get_xydata()[0]) for c in axes.containers]
@@ -160,4 +160,4 @@ def test_the_picture_says_what_the_frame_says():
     ends = axes.containers[1].lines[2][0].get_segments()[0][:, 1]
     assert ends == pytest.approx([0.891, 0.901])
     with pytest.raises(ValueError, match="no models"):
-        plotting.speed_accuracy(frame.iloc[:0])
+        speed_accuracy(frame.iloc[:0])

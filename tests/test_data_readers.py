@@ -10,13 +10,13 @@ import random
 import course_lib  # noqa: F401 - before paddle
 from course_lib.data import read_bio, read_examples, read_squad, read_texts
 from course_lib.data.readers import MAX_TEXT
-from course_lib.hierarchical.doccano import read_doccano
-from course_lib.hierarchical.files import read_labels as read_taxonomy
-from course_lib.hierarchical.files import read_texts as read_data
 from course_lib.models import load_backbone
-from course_lib.recipes.term_tree import TermTree
 from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
+from course_lib.tasks.hierarchical.doccano import read_doccano
+from course_lib.tasks.hierarchical.files import read_labels as read_taxonomy
+from course_lib.tasks.hierarchical.files import read_texts as read_data
+from course_lib.tasks.tagging.term_tree import TermTree
 
 import pytest
 

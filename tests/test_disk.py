@@ -8,17 +8,17 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
-from course_lib import cli
+from course_lib.cli import commands as cli
+from course_lib.cli.hierarchical import main as guide
 from course_lib.compression import quantize_static
 from course_lib.compression.quantization import quantize_embeddings
 from course_lib.deploy import export_model
 from course_lib.deploy.onnx import convert
-from course_lib.hierarchical.cli import main as guide
 from course_lib.models import load_backbone, save_model
-from course_lib.recipes.saving import save_plain, save_state
-from course_lib.recipes.sentence_index import SentenceIndex
 from course_lib.runtime import InputError
+from course_lib.tasks.search.index import SentenceIndex
 from course_lib.training.checkpoint import Checkpoint, model_arrays, save_checkpoint
+from course_lib.training.saving import save_plain, save_state
 
 import numpy as np
 import paddle

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import course_lib  # noqa: F401
-from course_lib.hierarchical import (
+from course_lib.cli.hierarchical import main
+from course_lib.runtime import InputError, data_dir
+from course_lib.tasks.hierarchical import (
     Taxonomy,
     read_dataset,
     read_doccano,
@@ -14,10 +16,8 @@ from course_lib.hierarchical import (
     write_dataset,
     write_doccano,
 )
-from course_lib.hierarchical.cli import main
-from course_lib.hierarchical.doccano import split_examples
-from course_lib.hierarchical.files import read_texts
-from course_lib.runtime import InputError, data_dir
+from course_lib.tasks.hierarchical.doccano import split_examples
+from course_lib.tasks.hierarchical.files import read_texts
 
 import hierarchical_task as task
 import numpy as np

@@ -11,25 +11,25 @@ import sys
 from pathlib import Path
 
 import course_lib  # noqa: F401
+from course_lib.cli import hierarchical as cli
 from course_lib.compression import DistillTrainer, importance, load_pruned, prune, reorder
 from course_lib.compression.distillation import soft_binary_cross_entropy
 from course_lib.compression.pruning import cross_entropy
 from course_lib.deploy import Predictor
-from course_lib.hierarchical import (
+from course_lib.hierarchical import __main__ as script
+from course_lib.models import read_weights
+from course_lib.runtime import InputError, seed_everything
+from course_lib.runtime.outputs import LOCK, MARKER, claim
+from course_lib.tasks.hierarchical import (
     Classifier,
     Taxonomy,
-    cli,
     decode,
     multi_label_features,
     read_dataset,
     train,
 )
-from course_lib.hierarchical import __main__ as script
-from course_lib.hierarchical.model import HEAD_RATE
-from course_lib.hierarchical.reports import averages
-from course_lib.models import read_weights
-from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.outputs import LOCK, MARKER, claim
+from course_lib.tasks.hierarchical.model import HEAD_RATE
+from course_lib.tasks.hierarchical.reports import averages
 
 import hierarchical_task as task
 import numpy as np

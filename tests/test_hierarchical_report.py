@@ -6,10 +6,17 @@ import itertools
 import json
 
 import course_lib  # noqa: F401
-from course_lib.hierarchical import Taxonomy, decode, report, report_lines, tune, write_bad_cases
-from course_lib.hierarchical.reports import orphans
-from course_lib.hierarchical.thresholds import as_array, load_thresholds, save_thresholds
 from course_lib.runtime import InputError
+from course_lib.tasks.hierarchical import (
+    Taxonomy,
+    decode,
+    report,
+    report_lines,
+    tune,
+    write_bad_cases,
+)
+from course_lib.tasks.hierarchical.reports import orphans
+from course_lib.tasks.hierarchical.thresholds import as_array, load_thresholds, save_thresholds
 
 import hierarchical_task as task
 import numpy as np

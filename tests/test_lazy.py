@@ -9,7 +9,18 @@ import course_lib  # noqa: F401
 
 import pytest
 
-PACKAGES = ("data", "training", "compression", "deploy", "hierarchical", "plotting", "recipes")
+PACKAGES = (
+    "data",
+    "training",
+    "compression",
+    "deploy",
+    "tasks.hierarchical",
+    "tasks.tagging",
+    "tasks.search",
+    "tasks.vocabulary",
+    "tasks.labels",
+    "tasks.explain",
+)
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import course_lib  # noqa: F401, before anything that may import paddle
-from course_lib.checks import attempted, solved
+from course_lib.notebook.checks import attempted, solved
 from course_lib.runtime import InputError
 
 import nbformat
@@ -45,7 +45,7 @@ largest = max(numbers)
 ### END SOLUTION
 
 # %% check="90-largest" points=2
-from course_lib.checks import attempted, solved
+from course_lib.notebook.checks import attempted, solved
 
 if attempted("90-largest", largest):
     assert largest != min(numbers), "That is the smallest."

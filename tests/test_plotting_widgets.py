@@ -7,7 +7,9 @@ import re
 import warnings
 
 import course_lib  # noqa: F401, before anything that may import paddle
-from course_lib import plotting
+from course_lib.chapters.ch01 import length_histogram
+from course_lib.chapters.ch03 import padding_map
+from course_lib.notebook.style import NEGATIVE, POSITIVE
 from course_lib.training import screenshot
 
 import nbformat
@@ -31,7 +33,7 @@ def predict(texts: list[str]) -> list[dict]:
 
 @pytest.fixture
 def demo():
-    from course_lib.widgets import SentimentDemo
+    from course_lib.notebook.widgets import SentimentDemo
 
     return SentimentDemo(predict, ["很好", "不行"])
 
@@ -66,11 +68,11 @@ def test_without_a_front_end_there_is_a_line_and_a_figure(demo, monkeypatch):
 
 
 def test_a_slider_draws_anew_and_says_what_goes_wrong():
-    from course_lib.widgets import FigureSlider
+    from course_lib.notebook.widgets import FigureSlider
 
-    still = plotting.length_histogram([3, 5, 8, 200, 900], 128)
+    still = length_histogram([3, 5, 8, 200, 900], 128)
     demo = FigureSlider(
-        lambda width: plotting.padding_map({"x": [[width, 1]][: width - 1]}), [2, 9, 1], "w", still
+        lambda width: padding_map({"x": [[width, 1]][: width - 1]}), [2, 9, 1], "w", still
     )
     assert demo.slider.value == 2 and demo.figure is still
     first = demo.image.value
@@ -108,7 +110,7 @@ def test_saved_page_shows_the_figure_in_a_browser(demo, tmp_path, monkeypatch):
     if picture is None:
         pytest.skip("no browser shows it here")
     pixels = np.asarray(Image.open(picture).convert("RGB")).reshape(-1, 3)
-    for color in (plotting.POSITIVE, plotting.NEGATIVE):
+    for color in (POSITIVE, NEGATIVE):
         wanted = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
         share = (np.abs(pixels.astype(int) - wanted).max(axis=1) < 12).mean()
         assert share > 0.01, f"{color} covers {share:.2%} of the page"

@@ -69,14 +69,14 @@ LIST = """
   questions:
     - ids: [Q1.1, draft 3]
       question: How fast?
-      answers: {"02": [recipes.fuse]}
+      answers: {"02": [tasks.search.fuse]}
     - ids: [Q1.2]
       question: How slow?
       answers: {"02": []}
 """
 CELLS = [
     ("markdown", "# 02 · A chapter"),
-    ("code", "from course_lib.recipes import fuse"),
+    ("code", "from course_lib.tasks.search import fuse"),
     ("markdown", "## 1 Fast\n*FAQ: Q1.1, draft 3*\n\nText."),
     ("markdown", "### Part"),
     ("code", "fuse(1)"),
@@ -121,7 +121,7 @@ def test_a_list_and_a_chapter_that_fit(tmp_path):
     page = index.page(questions, sections)
     assert (
         "| How fast? | Q1.1, draft 3 | [02 · 1 Fast](../notebooks/02_chapter.ipynb#1-Fast) | "
-        "[`recipes.fuse`](../course_lib/recipes/sentence_index.py) |"
+        "[`tasks.search.fuse`](../course_lib/tasks/search/index.py) |"
     ) in page
     assert "#2-Slow) |  |" in page and page.count("## Speed") == 1
 
@@ -132,7 +132,7 @@ def test_a_list_and_a_chapter_that_fit(tmp_path):
         ("*FAQ: Q1.2*", "", ["Q1.2: no section of chapter 02 points to it"]),
         ("*FAQ: Q1.2*", "*FAQ: Q1.2, Q7.7*", ["02_chapter, 2 `Slow`: no question Q7.7"]),
         ("*FAQ: Q1.2*", "*FAQ: Q1.2, 3*", ["02_chapter, 2 `Slow`: no question 3"]),
-        ("fuse(1)", "rerank(1)", ["does not use recipes.fuse"]),
+        ("fuse(1)", "rerank(1)", ["does not use tasks.search.fuse"]),
         ("## 1 Fast", "# 1 Fast", InputError),  # which is no section
         ("*FAQ: Q1.2*", "Text.\n\n*FAQ: Q1.2*", InputError),
         ("*FAQ: Q1.2*", "*FAQ Q1.2*", InputError),
@@ -154,9 +154,13 @@ def test_chapters_that_do_not_fit(tmp_path, old, new, told):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("recipes.fuse", "recipes.fuze", ["names recipes.fuze"]),
-        ("recipes.fuse", "recipe.fuse", ["names recipe.fuse"]),
-        ("recipes.fuse", "recipes.SWITCHES", ["names recipes.SWITCHES"]),  # no function
+        ("tasks.search.fuse", "tasks.search.fuze", ["names tasks.search.fuze"]),
+        ("tasks.search.fuse", "tasks.find.fuse", ["names tasks.find.fuse"]),
+        (
+            "tasks.search.fuse",
+            "tasks.search.SWITCHES",
+            ["names tasks.search.SWITCHES"],
+        ),  # no function
         ('{"02": []}', "{}", ["does not know that", "no chapter answers it"]),
         ('{"02": []}', '{"02": [], "03": []}', ["no section of chapter 03"]),
     ],
@@ -179,7 +183,7 @@ def test_lists_that_do_not_fit(tmp_path, old, new, told):
         ("question: How slow?", "ask: How slow?"),
         ('{"02": []}', "none"),
         ('{"02": []}', "{2: []}"),
-        ('{"02": []}', '{"02": "recipes.fuse"}'),
+        ('{"02": []}', '{"02": "tasks.search.fuse"}'),
         ('{"02": []}', '{"02": [5]}'),
         ("How slow?", "'How | slow?'"),
         ("- theme: Speed", "- theme: [Speed"),
@@ -198,7 +202,7 @@ def test_commands(tmp_path, monkeypatch, capsys):
     sections = index.read_sections
     monkeypatch.setattr(index, "ROOT", tmp_path)
     monkeypatch.setattr(index, "PAGE", tmp_path / "QUESTIONS.md")
-    monkeypatch.setattr(index, "find_function", lambda name: Path("course_lib/recipes.py"))
+    monkeypatch.setattr(index, "find_function", lambda name: Path("course_lib/search.py"))
     list_of = index.read_questions
     monkeypatch.setattr(index, "read_questions", lambda: list_of(tmp_path / "questions.yml"))
     monkeypatch.setattr(index, "read_sections", lambda: sections(tmp_path))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from course_lib.recipes import attribution as recipes
 from course_lib.runtime import InputError
+from course_lib.tasks.explain import attribution
 
 import numpy as np
 import paddle
@@ -19,7 +19,9 @@ def pair():
     return runs.trained_pair()
 
 
-@pytest.mark.parametrize("method", [recipes.occlusion, recipes.lime, recipes.integrated_gradients])
+@pytest.mark.parametrize(
+    "method", [attribution.occlusion, attribution.lime, attribution.integrated_gradients]
+)
 def test_the_telling_tokens_are_found(pair, method):
     model, tokenizer = pair
     model.train()
@@ -36,7 +38,7 @@ def test_the_telling_tokens_are_found(pair, method):
 
 def test_occlusion_is_what_the_score_loses(pair):
     model, tokenizer = pair
-    answer, place = recipes.occlusion(model, tokenizer, TEXT), HINTS[0]
+    answer, place = attribution.occlusion(model, tokenizer, TEXT), HINTS[0]
     ids = np.array([answer.ids] * 2)
     ids[1, place + 1] = tokenizer.mask_token_id
     model.eval()
@@ -50,17 +52,17 @@ def test_occlusion_is_what_the_score_loses(pair):
 def test_integrated_gradients_are_complete(pair):
     model, tokenizer = pair
     coarse, fine = (
-        recipes.integrated_gradients(model, tokenizer, TEXT, steps=steps) for steps in (2, 64)
+        attribution.integrated_gradients(model, tokenizer, TEXT, steps=steps) for steps in (2, 64)
     )
     assert fine.error < 0.03 and fine.error < coarse.error
     assert fine.scores.sum() == pytest.approx(fine.score - fine.base, rel=0.03)
 
 
 def test_points_are_set_where_the_score_changes():
-    edges = recipes._edges(lambda points: np.tanh(200 * (points - 0.3)), 40)
+    edges = attribution._edges(lambda points: np.tanh(200 * (points - 0.3)), 40)
     assert len(edges) == 41 and edges[0] == 0 and edges[-1] == 1 and (np.diff(edges) > 0).all()
     assert (np.abs(edges - 0.3) < 0.05).sum() > 15
-    assert np.diff(recipes._edges(lambda points: 0 * points, 16)).max() <= 0.25
+    assert np.diff(attribution._edges(lambda points: 0 * points, 16)).max() <= 0.25
 
 
 def test_paddle_grad_is_wrong_without_the_gradients_of_layer_norm():
@@ -82,7 +84,9 @@ def test_paddle_grad_is_wrong_without_the_gradients_of_layer_norm():
 
 def test_lime_gets_steadier_with_samples(pair):
     def spread(samples):
-        runs_ = [recipes.lime(*pair, TEXT, samples=samples, seed=seed).scores for seed in range(3)]
+        runs_ = [
+            attribution.lime(*pair, TEXT, samples=samples, seed=seed).scores for seed in range(3)
+        ]
         return np.std(runs_, axis=0).mean()
 
     assert spread(400) < spread(20)
@@ -90,9 +94,9 @@ def test_lime_gets_steadier_with_samples(pair):
 
 def test_deletion_curves_fall_faster_than_by_chance(pair):
     model, tokenizer = pair
-    answer = recipes.lime(model, tokenizer, TEXT)
+    answer = attribution.lime(model, tokenizer, TEXT)
     curves = {
-        order: recipes.deletion_curve(model, tokenizer, answer, order)
+        order: attribution.deletion_curve(model, tokenizer, answer, order)
         for order in ("for", "random", "against")
     }
     for curve in curves.values():
@@ -102,11 +106,11 @@ def test_deletion_curves_fall_faster_than_by_chance(pair):
     means = {order: curve.mean() for order, curve in curves.items()}
     assert means["for"] < means["random"] < means["against"]
     with pytest.raises(InputError, match="for, against, random"):
-        recipes.deletion_curve(model, tokenizer, answer, "best")
-    one = recipes.deletion_curve(model, tokenizer, answer, "random", draws=1)
+        attribution.deletion_curve(model, tokenizer, answer, "best")
+    one = attribution.deletion_curve(model, tokenizer, answer, "random", draws=1)
     assert np.ptp(one) > 0 and not np.allclose(one, curves["random"])
     with pytest.raises(InputError, match="draws"):
-        recipes.deletion_curve(model, tokenizer, answer, "random", draws=0)
+        attribution.deletion_curve(model, tokenizer, answer, "random", draws=0)
 
 
 def test_reasons_refuse_what_makes_no_sense(pair):
@@ -118,14 +122,16 @@ def test_reasons_refuse_what_makes_no_sense(pair):
         ({"text": TEXT, "width": 0}, "width"),
     ):
         with pytest.raises(InputError, match=words):
-            recipes.lime(model, tokenizer, **options)
+            attribution.lime(model, tokenizer, **options)
     with pytest.raises(InputError, match="steps"):
-        recipes.integrated_gradients(model, tokenizer, TEXT, steps=1)
+        attribution.integrated_gradients(model, tokenizer, TEXT, steps=1)
     with pytest.raises(InputError, match="a classifier"):
-        recipes.lime(model.ernie, tokenizer, TEXT)
+        attribution.lime(model.ernie, tokenizer, TEXT)
 
 
-@pytest.mark.parametrize("method", [recipes.occlusion, recipes.lime, recipes.integrated_gradients])
+@pytest.mark.parametrize(
+    "method", [attribution.occlusion, attribution.lime, attribution.integrated_gradients]
+)
 def test_what_has_no_tokens_or_too_many_is_refused(pair, method):
     model, tokenizer = pair
     for text in ("\u200b", None, 5, [1], b"x"):
@@ -140,14 +146,14 @@ def test_no_scores_of_a_model_without_numbers(pair):
     weight = model.get_input_embeddings().weight
     weight.set_value(paddle.full_like(weight, float("nan")))
     with pytest.raises(InputError, match="no numbers"):
-        recipes.occlusion(model, tokenizer, TEXT)
+        attribution.occlusion(model, tokenizer, TEXT)
 
 
 def test_gradients_are_found_where_the_caller_switched_them_off(pair):
     model, tokenizer = pair
-    wanted = recipes.integrated_gradients(model, tokenizer, TEXT, steps=4)
+    wanted = attribution.integrated_gradients(model, tokenizer, TEXT, steps=4)
     with paddle.no_grad():
-        answer = recipes.integrated_gradients(model, tokenizer, TEXT, steps=4)
+        answer = attribution.integrated_gradients(model, tokenizer, TEXT, steps=4)
     np.testing.assert_allclose(answer.scores, wanted.scores)
 
 
@@ -155,8 +161,8 @@ def test_seeds_widths_and_orders_are_checked(pair):
     model, tokenizer = pair
     for wrong in ({"seed": -1}, {"width": "x"}, {"width": float("nan")}):
         with pytest.raises(InputError, match=next(iter(wrong))):
-            recipes.lime(model, tokenizer, TEXT, samples=10, **wrong)
-    answer = recipes.occlusion(model, tokenizer, TEXT)
+            attribution.lime(model, tokenizer, TEXT, samples=10, **wrong)
+    answer = attribution.occlusion(model, tokenizer, TEXT)
     for wrong in ({"seed": -1}, {"order": ["for"]}):
         with pytest.raises(InputError, match=next(iter(wrong))):
-            recipes.deletion_curve(model, tokenizer, answer, **wrong)
+            attribution.deletion_curve(model, tokenizer, answer, **wrong)

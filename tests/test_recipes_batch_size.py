@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from course_lib.recipes import batch_size
 from course_lib.runtime import InputError
+from course_lib.training import batch_size
 
 import paddle
 import pytest

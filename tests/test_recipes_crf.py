@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import course_lib  # noqa: F401
-from course_lib.recipes import Crf
 from course_lib.runtime import InputError
+from course_lib.tasks.tagging import Crf
 
 import numpy as np
 import paddle

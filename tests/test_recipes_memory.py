@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from course_lib import recipes
 from course_lib.runtime import InputError
+from course_lib.training import accumulated_step, estimate_memory, price_of_memory, recomputing
 from course_lib.training.checkpoint import model_arrays
 
 import numpy as np
@@ -21,7 +21,7 @@ def batch():
 def test_memory_is_counted(batch):
     model = runs.build()
     numbers = sum(p.size for p in model.parameters())
-    estimate = recipes.estimate_memory(model, batch)
+    estimate = estimate_memory(model, batch)
     assert estimate.parameters == estimate.gradients == 4 * numbers
     assert estimate.optimizer == 8 * numbers
     # the scores of attention alone: layers x heads x length², kept before and after the softmax
@@ -30,18 +30,16 @@ def test_memory_is_counted(batch):
     assert estimate.total(8) - estimate.total(4) == pytest.approx(4 * estimate.activations, abs=1)
     assert estimate.largest(estimate.total(10) + 1) == 10 and estimate.largest(5) == 0
     half = [tensor[:4] for tensor in batch]
-    assert recipes.estimate_memory(model, half).activations == pytest.approx(
-        estimate.activations, rel=0.02
-    )
+    assert estimate_memory(model, half).activations == pytest.approx(estimate.activations, rel=0.02)
     for parameter in model.ernie.parameters():
         parameter.stop_gradient = True
-    frozen = recipes.estimate_memory(model, batch, moments=0)
+    frozen = estimate_memory(model, batch, moments=0)
     assert frozen.optimizer == 0 and frozen.gradients < estimate.gradients / 50
     assert frozen.activations < estimate.activations / 10
     for parameter in model.parameters():
         parameter.stop_gradient = True
     with pytest.raises(InputError, match="nothing to train"):
-        recipes.estimate_memory(model, batch)
+        estimate_memory(model, batch)
     with pytest.raises(InputError, match="batch_size"):
         estimate.total(0)
 
@@ -52,7 +50,7 @@ def test_pieces_give_the_step_of_the_whole_batch(batch):
         model = runs.build(**NO_DROPOUT)
         optimizer = paddle.optimizer.SGD(0.1, parameters=model.parameters())
         model.train()
-        loss = recipes.accumulated_step(model, batch, parts, optimizer)
+        loss = accumulated_step(model, batch, parts, optimizer)
         weights.append((loss, model_arrays(model)))
         assert all(p.grad is None or not p.grad.abs().sum() for p in model.parameters())
     assert weights[0][0] == pytest.approx(weights[1][0], abs=1e-6)
@@ -60,13 +58,13 @@ def test_pieces_give_the_step_of_the_whole_batch(batch):
         np.testing.assert_allclose(weights[1][1][name], value, atol=1e-6)
     for parts in (0, 9):
         with pytest.raises(InputError, match="from 1 to 8"):
-            recipes.accumulated_step(model, batch, parts, optimizer)
+            accumulated_step(model, batch, parts, optimizer)
 
 
 def test_the_price_of_memory(batch):
     model = runs.build(**NO_DROPOUT)
     before = model_arrays(model)
-    table = recipes.price_of_memory(model, batch, (1, 2), rounds=1)
+    table = price_of_memory(model, batch, (1, 2), rounds=1)
     assert all(np.array_equal(before[n], v) for n, v in model_arrays(model).items())
     memory = table["activations"]
     assert memory[2, False] == pytest.approx(memory[1, False] / 2, rel=0.1)
@@ -74,10 +72,10 @@ def test_the_price_of_memory(batch):
     assert table["difference"][1, False] == table["difference"][1, True] == 0
     assert 0 < table["difference"][2, False] < 1e-4 and (table["milliseconds"] > 0).all()
     assert not model.ernie.encoder.enable_recompute
-    dropped = recipes.price_of_memory(runs.build(), batch, (1,), rounds=1)
+    dropped = price_of_memory(runs.build(), batch, (1,), rounds=1)
     assert dropped["difference"][1, True] == 0, "recompute draws the same masks"
     with (
         pytest.raises(InputError, match="cannot recompute"),
-        recipes.recomputing(paddle.nn.Linear(2, 2)),
+        recomputing(paddle.nn.Linear(2, 2)),
     ):
         pass

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from course_lib import recipes
-from course_lib.recipes.steps import loss_of, train_steps
 from course_lib.runtime import InputError
-from course_lib.training import fit
+from course_lib.training import digests, estimate_memory, fit, fit_high_level, price_of_memory
+from course_lib.training.steps import loss_of, train_steps
 
 import numpy as np
 import paddle
@@ -15,15 +14,13 @@ import training_runs as task
 
 WAYS = {
     "fit": lambda model, directory: fit(model, *_loaders(), progress=False),
-    "fit_high_level": lambda model, directory: recipes.fit_high_level(
-        model, *_loaders(), directory
-    ),
+    "fit_high_level": lambda model, directory: fit_high_level(model, *_loaders(), directory),
     "train_steps": lambda model, directory: _steps(model),
-    "price_of_memory": lambda model, directory: recipes.price_of_memory(
+    "price_of_memory": lambda model, directory: price_of_memory(
         model, runs.batch(), (1,), rounds=1
     ),
-    "estimate_memory": lambda model, directory: recipes.estimate_memory(model, runs.batch()),
-    "digests": lambda model, directory: recipes.digests(model, [runs.batch()], evaluating=False),
+    "estimate_memory": lambda model, directory: estimate_memory(model, runs.batch()),
+    "digests": lambda model, directory: digests(model, [runs.batch()], evaluating=False),
 }
 
 
@@ -75,8 +72,8 @@ def test_a_layer_that_is_kept_in_evaluation_stays_there():
     model = runs.build()
     model.train()
     model.classifier.eval()
-    recipes.digests(model, [runs.batch()])
-    recipes.digests(model, [runs.batch()], evaluating=False)
+    digests(model, [runs.batch()])
+    digests(model, [runs.batch()], evaluating=False)
     assert model.training and not model.classifier.training
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from course_lib import recipes
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import InputError
+from course_lib.training import load_plain, load_state, save_plain, save_state
 from course_lib.training.checkpoint import model_arrays
 from course_lib.training.loop import create_optimizer
 
@@ -16,8 +16,8 @@ import recipe_runs as runs
 
 def test_plain_weights_come_back_or_nothing_changes(tmp_path):
     layer, other = paddle.nn.Linear(3, 2), paddle.nn.Linear(3, 2)
-    file = recipes.save_plain(layer, tmp_path / "linear.pdparams")
-    recipes.load_plain(other, file)
+    file = save_plain(layer, tmp_path / "linear.pdparams")
+    load_plain(other, file)
     assert np.array_equal(other.weight, layer.weight)
     before = model_arrays(other)
     (tmp_path / "cut").write_bytes(file.read_bytes()[:40])
@@ -32,10 +32,10 @@ def test_plain_weights_come_back_or_nothing_changes(tmp_path):
         ("shape", r"weight of shape \[4, 2\] for \[3, 2\]"),
     ):
         with pytest.raises(InputError, match=words):
-            recipes.load_plain(other, tmp_path / name)
+            load_plain(other, tmp_path / name)
     assert all(np.array_equal(before[n], v) for n, v in model_arrays(other).items())
     with pytest.raises(InputError, match="Layer"):
-        recipes.save_plain({"weight": 1}, tmp_path / "x")
+        save_plain({"weight": 1}, tmp_path / "x")
 
 
 def test_plain_and_pretrained_saving_hold_the_same_weights(tmp_path):
@@ -43,7 +43,7 @@ def test_plain_and_pretrained_saving_hold_the_same_weights(tmp_path):
     save_model(model, runs.tokenizer(), tmp_path / "pretrained")
     again, _ = load_backbone(tmp_path / "pretrained")
     other = runs.build(seed=2)
-    recipes.load_plain(other, recipes.save_plain(model, tmp_path / "plain.pdparams"))
+    load_plain(other, save_plain(model, tmp_path / "plain.pdparams"))
     for name, value in model_arrays(model).items():
         assert np.array_equal(model_arrays(again)[name], value)
         assert np.array_equal(model_arrays(other)[name], value)
@@ -58,24 +58,24 @@ def test_a_warm_restart_goes_on_to_the_same_bits(tmp_path):
 
     unbroken, optimizer, schedule = pieces()
     runs.some_steps(unbroken, batch, optimizer, 3, schedule)
-    recipes.save_state(tmp_path / "state", unbroken, optimizer, schedule, 3)
+    save_state(tmp_path / "state", unbroken, optimizer, schedule, 3)
     rate = optimizer.get_lr()
     runs.some_steps(unbroken, batch, optimizer, 3, schedule, first=3)
     paddle.nn.Linear(2, 2)  # shifts the generated names of what is built next
     model, optimizer, schedule = pieces(seed=2)
-    step = recipes.load_state(tmp_path / "state", model, optimizer, schedule)
+    step = load_state(tmp_path / "state", model, optimizer, schedule)
     assert step == 3 and optimizer.get_lr() == rate > 0
     runs.some_steps(model, batch, optimizer, 3, schedule, first=step)
     after = model_arrays(model)
     assert all(np.array_equal(after[n], v) for n, v in model_arrays(unbroken).items())
     other = runs.build(num_hidden_layers=1)
     with pytest.raises(InputError, match="which the layer has not"):
-        recipes.load_state(tmp_path / "state", other, *create_optimizer(other, 1e-2, 6))
+        load_state(tmp_path / "state", other, *create_optimizer(other, 1e-2, 6))
     (tmp_path / "state" / "schedule.pdlr").unlink()
     with pytest.raises(InputError, match=r"lacks schedule\.pdlr"):
-        recipes.load_state(tmp_path / "state", model, optimizer, schedule)
+        load_state(tmp_path / "state", model, optimizer, schedule)
     with pytest.raises(InputError, match="step"):
-        recipes.save_state(tmp_path / "state", model, optimizer, schedule, -1)
+        save_state(tmp_path / "state", model, optimizer, schedule, -1)
 
 
 def test_somebodys_own_directory_is_not_replaced_by_a_state(tmp_path):
@@ -85,8 +85,8 @@ def test_somebodys_own_directory_is_not_replaced_by_a_state(tmp_path):
     own.mkdir()
     (own / "thesis.txt").write_text("years")
     with pytest.raises(InputError, match=r"own: holds files, but no step\.json"):
-        recipes.save_state(own, *pieces, 3)
+        save_state(own, *pieces, 3)
     assert [file.name for file in tmp_path.rglob("*")] == ["own", "thesis.txt"]
     for step in (1, 2):
-        recipes.save_state(tmp_path / "new", *pieces, step)
-    assert recipes.load_state(tmp_path / "new", *pieces) == 2
+        save_state(tmp_path / "new", *pieces, step)
+    assert load_state(tmp_path / "new", *pieces) == 2

@@ -11,7 +11,9 @@ import time
 
 import course_lib  # noqa: F401
 from course_lib.deploy import Predictor, export_model
-from course_lib.recipes import (
+from course_lib.runtime import InputError, seed_everything
+from course_lib.runtime.manifest import describe_files
+from course_lib.tasks.search import (
     BiEncoder,
     CharacterIndex,
     CrossEncoder,
@@ -29,8 +31,6 @@ from course_lib.recipes import (
     train_bi_encoder,
     train_cross_encoder,
 )
-from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.manifest import describe_files
 
 import faiss
 import numpy as np
@@ -589,7 +589,7 @@ def test_threads_add_and_search_while_others_save_and_load(kind, tmp_path, monke
 
 WRITE = """
 import sys
-from course_lib.recipes import SentenceIndex
+from course_lib.tasks.search import SentenceIndex
 import numpy as np
 
 _, path, name = sys.argv

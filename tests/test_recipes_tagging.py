@@ -6,7 +6,8 @@ import itertools
 
 import course_lib  # noqa: F401
 from course_lib.data import convert_qa_examples
-from course_lib.recipes import (
+from course_lib.runtime import InputError, seed_everything
+from course_lib.tasks.tagging import (
     BackboneTagger,
     Crf,
     Tagger,
@@ -17,8 +18,7 @@ from course_lib.recipes import (
     predict_tags,
     train_tagger,
 )
-from course_lib.recipes.tagging import broken_labels
-from course_lib.runtime import InputError, seed_everything
+from course_lib.tasks.tagging.tagger import broken_labels
 from course_lib.training import paired_bootstrap_f1
 
 import numpy as np

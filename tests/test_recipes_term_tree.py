@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
-from course_lib.recipes import (
+from course_lib.runtime import InputError
+from course_lib.tasks.tagging import (
     Mention,
     Term,
     TermTree,
@@ -13,7 +14,6 @@ from course_lib.recipes import (
     load_lac,
     match,
 )
-from course_lib.runtime import InputError
 
 import pytest
 

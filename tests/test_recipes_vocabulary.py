@@ -8,7 +8,8 @@ import course_lib  # noqa: F401
 from course_lib import runtime
 from course_lib.data import tokenize_with_offsets
 from course_lib.models import build_vocabulary, load_backbone, save_model
-from course_lib.recipes import (
+from course_lib.runtime import InputError, seed_everything
+from course_lib.tasks.vocabulary import (
     DictionaryEncoder,
     add_words,
     compare_vocabulary,
@@ -22,8 +23,7 @@ from course_lib.recipes import (
     vector_effect,
     vocabulary_table,
 )
-from course_lib.recipes.whole_words import METHODS
-from course_lib.runtime import InputError, seed_everything
+from course_lib.tasks.vocabulary.whole_words import METHODS
 from course_lib.training.pretraining import hide_words, make_sequences
 
 import numpy as np

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import course_lib  # noqa: F401
-from course_lib import cli
+from course_lib.cli import commands as cli
 from course_lib.deploy import Predictor, export_model, protocol
 from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.service import PAGE, listen, make_app, running

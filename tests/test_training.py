@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
-from course_lib.recipes.steps import accumulate
 from course_lib.runtime import InputError
 from course_lib.training import (
     confusion_matrix,
@@ -16,6 +15,7 @@ from course_lib.training import (
 )
 from course_lib.training.checkpoint import find_checkpoints
 from course_lib.training.loop import seed_step
+from course_lib.training.steps import accumulate
 
 import numpy as np
 import paddle

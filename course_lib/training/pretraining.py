@@ -42,7 +42,7 @@ class WordEncoder:
 
     Raises:
         InputError: the user dictionary cannot be read, or has a word that jieba never keeps whole,
-            such as 冯·诺依曼. `course_lib.recipes.pretrain_words` takes such words.
+            such as 冯·诺依曼. `course_lib.tasks.vocabulary.pretrain_words` takes such words.
     """
 
     def __init__(self, tokenizer, user_dictionary: str | os.PathLike | None = None) -> None:

@@ -759,7 +759,9 @@ class NotebookProgressCallback(TrainerCallback):
         self.bar = None
         history = trainer_history(state)
         if history["loss"]:
-            from course_lib.plotting import learning_curves  # a figure, only for those who want it
+            from course_lib.notebook.figures import (
+                learning_curves,
+            )  # a figure, only for those who want it
 
             self.figure = learning_curves(history, self.chance)
             _show(self.figure)

@@ -1,0 +1,1 @@
+"""One companion module per chapter. Nothing else in the library imports them."""

@@ -1,0 +1,133 @@
+"""Figures and experiments of chapter 01."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from course_lib.notebook.figures import probability_bars, probability_rows
+from course_lib.notebook.style import (
+    COLORS,
+    INK,
+    MUTED,
+    PAPER,
+    CourseFigure,
+    course_style,
+    direct_label,
+    finish,
+)
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+
+def length_histogram(
+    lengths: Sequence[int],
+    max_seq_length: int | None = None,
+    unit: str = "characters",
+    title: str | None = None,
+) -> CourseFigure:
+    """Show how long texts are, and how many of them a maximum would cut.
+
+    Args:
+        lengths: one length a text, in `unit`.
+        max_seq_length: where texts will be cut, in the same unit; None draws no limit.
+        unit: what was counted ("characters", "tokens").
+        title: default: the number of texts.
+
+    Raises:
+        ValueError: `lengths` is empty.
+    """
+    values = np.asarray(lengths)
+    if values.size == 0:
+        raise ValueError("lengths is empty: there is nothing to draw")
+    median, high = (int(np.percentile(values, q)) for q in (50, 95))
+    longest = int(values.max())
+    # The last half per cent would squeeze everything else to the left: the axis ends before it.
+    end = max(int(np.percentile(values, 99.5)), (max_seq_length or 0) * 5 // 4, 1)
+    cut = None if max_seq_length is None else float((values > max_seq_length).mean())
+    with course_style():
+        figure = CourseFigure(figsize=(7.2, 3.3))
+        axes = figure.subplots()
+        # Whole units a bar, and an edge exactly where the limit cuts.
+        width = -(-end // 60)
+        first = -0.5 if max_seq_length is None else (max_seq_length + 0.5) % width - width
+        edges = np.arange(first, end + width + 1, width)
+        heights, _, bars = axes.hist(values, bins=edges, color=COLORS[0], alpha=0.85, linewidth=0)
+        top = max(float(heights.max()), 1.0)
+        axes.set(
+            xlim=(0, end + 1), ylim=(0, top * 1.22), xlabel=f"length in {unit}", ylabel="texts"
+        )
+        axes.grid(axis="y")
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        for value, text, height in ((median, "median", 1.14), (high, "95th percentile", 1.03)):
+            axes.plot([value, value], [0, top * height], color=INK, linewidth=1, marker="")
+            direct_label(axes, value, top * height, f"{text} {value:,}", INK, bbox=PAPER)
+        if cut is not None:
+            for bar, left in zip(bars, edges[:-1], strict=True):
+                if left > max_seq_length:
+                    bar.set(facecolor=COLORS[1], hatch="////", edgecolor="white")
+            axes.axvline(
+                max_seq_length + 0.5, color=COLORS[1], linewidth=1.6, linestyle="--", marker=""
+            )
+            room = max_seq_length < 0.7 * end
+            direct_label(
+                axes,
+                max_seq_length,
+                top * 0.84,
+                f"max_seq_length {max_seq_length}\ncuts {cut:.1%} of the texts",
+                "#A84A00",
+                xytext=(6 if room else -6, 0),
+                ha="left" if room else "right",
+                bbox=PAPER,
+            )
+        axes.set_title(title or f"{values.size:,} texts")
+        beyond = int((values > end).sum())
+        if beyond:
+            note = f"{beyond} longer, up to {longest:,}"
+            axes.annotate(
+                f"{note} \u2192",
+                (1, 0.03),
+                xycoords="axes fraction",
+                ha="right",
+                va="bottom",
+                color=MUTED,
+                fontsize=9,
+            )
+        alt = (
+            f"Histogram of the lengths of {values.size:,} texts in {unit}: median {median}, "
+            f"95th percentile {high}, longest {longest:,}."
+        )
+        if cut is not None:
+            alt += f" A maximum of {max_seq_length} cuts {cut:.1%} of them."
+        return finish(figure, alt)
+
+
+def confident_mistakes(
+    predictions: Sequence[Mapping], labels: Sequence[int], count: int = 6, max_characters: int = 26
+) -> CourseFigure:
+    """Show the wrongly classified texts that the model was surest about, surest first.
+
+    Args:
+        predictions: what `course_lib.training.predict` returns.
+        labels: true label ids, one a prediction.
+        count: how many at most.
+        max_characters: longer texts are shortened in the figure.
+
+    Raises:
+        ValueError: the numbers differ, or nothing was classified wrongly.
+    """
+    _, rows = probability_rows(predictions)
+    true = np.asarray(labels, dtype=int)
+    if true.shape != (len(predictions),):
+        raise ValueError(f"{true.size} labels for {len(predictions)} predictions")
+    wrong = np.flatnonzero(rows.argmax(axis=1) != true)
+    if wrong.size == 0:
+        raise ValueError("every text was classified right: there is no mistake to show")
+    chosen = wrong[np.argsort(-rows[wrong].max(axis=1), kind="stable")][:count]
+    return probability_bars(
+        [predictions[i] for i in chosen],
+        labels=true[chosen],
+        title=f"Surest of the {wrong.size:,} mistakes in {len(predictions):,} texts",
+        max_characters=max_characters,
+    )

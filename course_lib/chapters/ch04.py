@@ -1,0 +1,103 @@
+"""Figures and experiments of chapter 04."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from course_lib.notebook.style import (
+    COLORS,
+    INK,
+    MUTED,
+    CourseFigure,
+    course_style,
+    drawable,
+    finish,
+    series_style,
+)
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+
+
+def size_comparison(models: Mapping[str, Mapping[str, float]]) -> CourseFigure:
+    """Show what accuracy costs in time and in memory, one point a model.
+
+    Args:
+        models: by name {"accuracy": 0 to 1, "margin": half of its interval, "ms": time of a
+            training step in milliseconds, "megabytes": memory of a training step}.
+
+    Raises:
+        ValueError: there is no model.
+    """
+    if not models:
+        raise ValueError("no models: there is nothing to draw")
+    panels = {"ms": "one training step, ms", "megabytes": "memory of a training step, MB"}
+    with course_style():
+        figure = CourseFigure(figsize=(7.6, 3.9))
+        grid = figure.subplots(1, 2, sharey=True)
+        for axes, (key, label) in zip(grid, panels.items(), strict=True):
+            for number, (name, model) in enumerate(models.items()):
+                axes.errorbar(
+                    model[key], model["accuracy"], model["margin"], capsize=3, linestyle="",
+                    elinewidth=1.2, label=drawable(name), **series_style(number),
+                )  # fmt: skip
+            axes.set(xlabel=label, xlim=(0, 1.1 * max(model[key] for model in models.values())))
+            axes.grid(axis="y")
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+        grid[0].set_ylabel("accuracy on dev")
+        grid[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        handles, names = grid[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside upper center", ncols=min(4, len(names)))
+        said = "; ".join(
+            f"{name}: {model['accuracy']:.1%}, {model['ms']:.0f} ms, {model['megabytes']:.0f} MB"
+            for name, model in models.items()
+        )
+        return finish(figure, f"Accuracy against time and memory. {said}.")
+
+
+def answer_positions(
+    tokens: Sequence[str],
+    start: Sequence[float],
+    end: Sequence[float],
+    named: int = 3,
+) -> CourseFigure:
+    """Show where a question-answering head sees the answer begin (upwards) and end (downwards).
+
+    Args:
+        tokens: of one window.
+        start, end: the probability of each token to be the first and the last of the answer.
+        named: how many of the highest bars of either kind carry their token.
+
+    Raises:
+        ValueError: the three differ in length, or there is no token.
+    """
+    if not len(tokens) == len(start) == len(end) > 0:
+        raise ValueError(f"{len(tokens)} tokens, {len(start)} starts and {len(end)} ends")
+    heights = np.asarray([start, end], dtype=float)
+    with course_style():
+        figure = CourseFigure(figsize=(7.6, 3.2))
+        axes = figure.subplots()
+        top = 1.3 * float(heights.max())
+        said = []
+        for values, color, sign, word in zip(
+            heights, COLORS, (1, -1), ("begins", "ends"), strict=False
+        ):
+            axes.bar(range(len(tokens)), sign * values, color=color, width=1.0, linewidth=0)
+            best = np.argsort(-values, kind="stable")[:named]
+            for place in best:
+                x, y = place, sign * values[place]
+                align = {"ha": "center", "va": "bottom" if sign > 0 else "top"}
+                axes.text(x, y + sign * 0.01 * top, drawable(tokens[place]), color=INK, **align)
+            axes.text(
+                1, sign * 0.98 * top, f"the answer {word} here", color=color,
+                va="top" if sign > 0 else "bottom", fontsize=9,
+            )  # fmt: skip
+            said.append(f"{word} at {tokens[best[0]]!r} ({values[best[0]]:.0%})")
+        axes.axhline(0, color=MUTED, linewidth=0.8, marker="")
+        axes.set(
+            xlim=(-1, len(tokens)), ylim=(-top, top), xlabel="token of the window",
+            ylabel="probability",
+        )  # fmt: skip
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):.0%}"))
+        return finish(figure, f"Probabilities over {len(tokens)} tokens: {' and '.join(said)}.")

@@ -1,0 +1,142 @@
+"""Figures and experiments of chapter 07."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from course_lib.notebook.style import (
+    COLORS,
+    HEAT,
+    INK,
+    MARKERS,
+    PAPER,
+    CourseFigure,
+    course_style,
+    direct_label,
+    drawable,
+    finish,
+)
+
+import numpy as np
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import PercentFormatter
+
+
+def head_importance(
+    worth: Sequence[Sequence[float]], outlined: Sequence[tuple[int, int]] = ()
+) -> CourseFigure:
+    """Show what each attention head is worth, a row a layer, as a share of the most important one.
+
+    Args:
+        worth: importance of shape [layers, heads], at least 0, such as
+            `course_lib.compression.importance` gives.
+        outlined: (layer, head) of heads to draw a frame around.
+
+    Raises:
+        ValueError: the shape is another, or nothing is worth anything.
+    """
+    worth = np.asarray(worth, dtype=float)
+    if worth.ndim != 2 or not worth.size or worth.max() <= 0:
+        raise ValueError(f"worth has shape {worth.shape}; expected [layers, heads], not all 0")
+    share = worth / worth.max()
+    layers, heads = share.shape
+    with course_style():
+        figure = CourseFigure(figsize=(max(4.0, 0.58 * heads + 1.0), 0.52 * layers + 1.1))
+        axes = figure.subplots()
+        axes.imshow(share, cmap=HEAT, vmin=0, vmax=1, aspect="auto")
+        for layer, head in np.ndindex(share.shape):
+            color = "white" if share[layer, head] > 0.55 else INK
+            text = f"{share[layer, head]:.0%}"
+            axes.text(head, layer, text, ha="center", va="center", color=color, fontsize=9)
+        for layer, head in outlined:
+            corner = (head - 0.44, layer - 0.42)
+            style = {"fill": False, "edgecolor": COLORS[1], "linewidth": 2.2}
+            axes.add_patch(Rectangle(corner, 0.88, 0.84, **style))
+        axes.set_xticks(range(heads))
+        axes.set_yticks(range(layers))
+        axes.set(xlabel="head", ylabel="layer", title="Importance, in % of the largest")
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, colors=INK)
+        most, least = (
+            np.unravel_index(place, share.shape) for place in (share.argmax(), share.argmin())
+        )
+        alt = (
+            f"Importance of {heads} heads in each of {layers} layers. The most important is head "
+            f"{most[1]} of layer {most[0]}, the least head {least[1]} of layer {least[0]}, with "
+            f"{share.min():.0%} of that."
+        )
+        return finish(figure, alt)
+
+
+def width_tradeoff(
+    widths: Sequence[float],
+    accuracy: Mapping[str, Sequence[float]],
+    milliseconds: Sequence[float],
+    megabytes: Sequence[float],
+    chosen: float | None = None,
+) -> CourseFigure:
+    """Show what a width keeps of accuracy, and what it costs in time and on disk.
+
+    Args:
+        widths: shares of the whole width, one a model.
+        accuracy: for each way of making the models, 0 to 1 a width.
+        milliseconds: time of a batch, one value a width.
+        megabytes: on disk, one value a width.
+        chosen: one of `widths`, to be marked and have its figures written beside it.
+
+    Raises:
+        ValueError: the numbers of values differ, there are none, or `chosen` is no width.
+    """
+    widths = [float(width) for width in widths]
+    columns = [*accuracy.values(), milliseconds, megabytes]
+    if not widths or not accuracy or any(len(column) != len(widths) for column in columns):
+        raise ValueError(f"{[len(column) for column in columns]} values for {len(widths)} widths")
+    if chosen is not None and chosen not in widths:
+        raise ValueError(f"chosen is {chosen}; expected one of {widths}")
+    order = np.argsort(widths)
+    at = [widths[place] for place in order]
+    low = min(min(values) for values in accuracy.values())
+    high = max(max(values) for values in accuracy.values())
+    spread = max(high - low, 0.04)
+    with course_style():
+        figure = CourseFigure(figsize=(8.2, 3.3))
+        left, *bars = figure.subplots(1, 3, width_ratios=[2.1, 1, 1])
+        for number, (name, values) in enumerate(accuracy.items()):
+            style = {"color": COLORS[number], "marker": MARKERS[number]}
+            values = [values[place] for place in order]
+            left.plot(at, values, label=drawable(name), **style)
+            if chosen is not None:
+                value = values[at.index(chosen)]
+                there = [other[widths.index(chosen)] for other in accuracy.values()]
+                if value in there[:number]:
+                    continue  # one label for one place
+                # series stand one above the other in the order of their values there
+                rank = sum(value < other for other in there)
+                place = {"xytext": (0, -9 if rank else 9), "ha": "center"}
+                place["va"] = "top" if rank else "bottom"
+                place["bbox"] = PAPER
+                direct_label(left, chosen, value, f"{value:.1%}", COLORS[number], **place)
+        left.set(title="Accuracy", xlabel="width", ylim=(low - 0.22 * spread, high + 0.3 * spread))
+        left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        left.legend(loc="lower right")
+        left.grid(axis="y")
+        for axes, values, title in zip(
+            bars, (milliseconds, megabytes), ("ms a batch", "MB on disk"), strict=True
+        ):
+            heights = [values[place] for place in order]
+            faded = ["#9DB8CC" if chosen not in (None, width) else COLORS[0] for width in at]
+            axes.bar(range(len(at)), heights, 0.62, color=faded, linewidth=0)
+            for place, (width, height) in enumerate(zip(at, heights, strict=True)):
+                if chosen in (None, width):
+                    axes.text(place, height, f"{height:.0f}", ha="center", va="bottom", fontsize=9)
+            axes.set(title=title, xlabel="width", ylim=(0, 1.15 * max(heights)))
+            axes.set_xticks(range(len(at)), [f"{width:g}" for width in at])
+        left.set_xticks(at, [f"{width:g}" for width in at])
+        said = "; ".join(
+            f"width {width:g}: "
+            + ", ".join(f"{name} {values[place]:.1%}" for name, values in accuracy.items())
+            + f", {milliseconds[place]:.0f} ms, {megabytes[place]:.0f} MB"
+            for width, place in zip(at, order, strict=True)
+            if chosen in (None, width)
+        )
+        return finish(figure, f"Accuracy, time and size by width. {said}.")

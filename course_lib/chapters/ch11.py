@@ -1,0 +1,55 @@
+"""Figures and experiments of chapter 11."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from course_lib.notebook.style import (
+    MUTED,
+    CourseFigure,
+    course_style,
+    direct_label,
+    drawable,
+    finish,
+    plain_numbers,
+    series_style,
+)
+
+
+def latency_curves(
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    ylabel: str = "latency, ms",
+    notes: Sequence[str] = (),
+) -> CourseFigure:
+    """Show what a service's clients wait against how much it answers, one line a service.
+
+    Args:
+        lines: by name (texts a second, milliseconds) for each load, in rising order of the load.
+        ylabel: which latency it is.
+        notes: what stands beside the points of the line drawn last, such as the number of clients.
+
+    Raises:
+        ValueError: there are no lines, or one without points or with a latency of 0 or less.
+    """
+    if not lines or not all(points and min(y for _, y in points) > 0 for points in lines.values()):
+        raise ValueError(f"lines {list(lines)}; expected some, each of points above 0")
+    with course_style():
+        figure = CourseFigure(figsize=(7.2, 4.0))
+        axes = figure.subplots()
+        for number, (name, points) in enumerate(lines.items()):
+            style = {"markersize": 5, **series_style(number)}
+            axes.plot(*zip(*points, strict=True), label=drawable(name), **style)
+        for note, (x, y) in zip(notes, points, strict=False):
+            direct_label(axes, x, y, str(note), MUTED, xytext=(0, -11), ha="center", fontsize=8)
+        axes.set(xlabel="texts a second", ylabel=ylabel, yscale="log")
+        axes.margins(y=0.12)  # room for a note below the lowest point
+        axes.set_xlim(0, 1.06 * max(x for points in lines.values() for x, _ in points))
+        plain_numbers(axes.yaxis)
+        axes.grid(axis="y", which="both")
+        figure.legend(loc="outside upper center", ncols=2)
+        said = "; ".join(
+            f"{name}: {points[0][1]:.0f} ms at {points[0][0]:.0f} texts a second to "
+            f"{points[-1][1]:.0f} ms at {points[-1][0]:.0f}"
+            for name, points in lines.items()
+        )
+        return finish(figure, f"{ylabel} against throughput. {said}.")

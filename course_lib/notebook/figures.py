@@ -1,0 +1,326 @@
+"""Figures that two or more chapters draw: plain data in, a figure out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from course_lib.notebook.style import (
+    COLORS,
+    HEAT,
+    INK,
+    MARKERS,
+    MUTED,
+    NEGATIVE,
+    POSITIVE,
+    CourseFigure,
+    course_style,
+    direct_label,
+    drawable,
+    finish,
+    series_style,
+)
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+
+def speed_accuracy(frame: pd.DataFrame) -> CourseFigure:
+    """Show what speed costs in accuracy, one point a model; up and to the right is better.
+
+    Args:
+        frame: of `course_lib.compression.compare`. The first row is what the others are held to: a
+            bar reaches over the 95% interval of a model's difference from it.
+
+    Raises:
+        ValueError: there is no model.
+    """
+    if not len(frame):
+        raise ValueError("no models: there is nothing to draw")
+    first = frame["score"].iloc[0]
+    with course_style():
+        figure = CourseFigure(figsize=(7.2, 4.0))
+        axes = figure.subplots()
+        axes.axhline(first, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        for number, (name, row) in enumerate(frame.iterrows()):
+            ends = sorted((first + row["low"], first + row["high"]))
+            spread = [[max(0, row["score"] - ends[0])], [max(0, ends[1] - row["score"])]]
+            axes.errorbar(
+                row["speedup"], row["score"], None if number == 0 else spread, capsize=3,
+                linestyle="", elinewidth=1.2, label=drawable(f"{name}, {row['megabytes']:.1f} MB"),
+                **series_style(number),
+            )  # fmt: skip
+        axes.set(xlabel="times as fast as the first", ylabel="score")
+        axes.set_xlim(0, 1.1 * frame["speedup"].max())
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=1))
+        axes.grid(axis="y")
+        figure.legend(loc="outside right upper")
+        said = "; ".join(
+            f"{name}: {row['speedup']:.2f} times as fast, score {row['score']:.1%}, "
+            f"{row['megabytes']:.1f} MB"
+            for name, row in frame.iterrows()
+        )
+        return finish(figure, f"Accuracy against speed. {said}.")
+
+
+def window_map(
+    windows: Sequence[tuple[int, int]], length: int, answer: tuple[int, int] | None = None
+) -> CourseFigure:
+    """Show which part of a long text each window sees, and which windows hold the whole answer.
+
+    Args:
+        windows: (first, end) of each window in characters or tokens of the text, end excluded.
+        length: of the text, in the same unit.
+        answer: (first, end) of the stretch that is looked for.
+
+    Raises:
+        ValueError: there is no window, or one lies outside the text.
+    """
+    if not windows or not all(0 <= first < end <= length for first, end in windows):
+        raise ValueError(f"{list(windows)} for a text of {length}; expected windows inside it")
+    holds = [answer is not None and a <= answer[0] and answer[1] <= b for a, b in windows]
+    with course_style(**{"hatch.linewidth": 0.6}):
+        figure = CourseFigure(figsize=(7.2, 1.1 + 0.34 * len(windows)))
+        axes = figure.subplots()
+        for row, ((first, end), whole) in enumerate(zip(windows, holds, strict=True)):
+            style = {"color": COLORS[0] if whole or answer is None else "#9DB8CC"}
+            axes.barh(row, end - first, 0.56, left=first, linewidth=0, **style)
+            note = f" {first} to {end}" + (", holds the answer" if whole else "")
+            side = {"ha": "left"} if end < 0.7 * length else {"ha": "right"}
+            at = end if end < 0.7 * length else first
+            axes.text(at, row, note + " ", va="center", fontsize=9, color=INK, **side)
+        if answer is not None:
+            place = {"color": COLORS[1], "alpha": 0.35, "linewidth": 0}
+            axes.axvspan(*answer, **place)
+            axes.text(
+                sum(answer) / 2, -0.62, "answer", color="#A84A00", ha="center", fontsize=9,
+                va="bottom",
+            )  # fmt: skip
+        axes.set(xlim=(0, length), ylim=(len(windows) - 0.5, -0.6), xlabel="position in the text")
+        axes.set_yticks(range(len(windows)), [f"feature {row}" for row in range(len(windows))])
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(f"{len(windows)} windows over a text of {length:,}", pad=18)
+        alt = f"{len(windows)} overlapping windows over a text of {length:,}"
+        if answer is not None:
+            alt += f"; {sum(holds)} of them hold the whole answer"
+        return finish(figure, alt + ".")
+
+
+def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]) -> CourseFigure:
+    """Show how often each true label (row) was predicted as each label (column).
+
+    Args:
+        matrix: counts, shape [labels, labels], as `course_lib.training.confusion_matrix` returns.
+        label_names: the name of each row and column.
+
+    Raises:
+        ValueError: the shape does not fit, or the matrix counts nothing.
+    """
+    matrix, count = np.asarray(matrix), len(label_names)
+    if matrix.shape != (count, count) or matrix.sum() == 0:
+        raise ValueError(f"matrix {matrix.shape} of {matrix.sum()} texts for {count} label names")
+    label_names = [drawable(name) for name in label_names]
+    share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    accuracy = matrix.trace() / matrix.sum()
+    side = max(3.4, 0.62 * count + 1.6)
+    with course_style():
+        figure = CourseFigure(figsize=(side + 0.35, side))
+        axes = figure.subplots()
+        axes.imshow(share, cmap=HEAT, vmin=0, vmax=1)
+        axes.set_xticks(range(count), label_names, rotation=0 if count < 6 else 45)
+        axes.set_yticks(range(count), label_names)
+        axes.set(xlabel="predicted", ylabel="true", title=f"Accuracy {accuracy:.1%}")
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, colors=INK)
+        # White lines between the cells tell them apart where the shades are close.
+        axes.set_xticks(np.arange(count + 1) - 0.5, minor=True)
+        axes.set_yticks(np.arange(count + 1) - 0.5, minor=True)
+        axes.grid(which="minor", color="white", linewidth=3)
+        axes.tick_params(which="minor", length=0)
+        for row, column in np.ndindex(matrix.shape):
+            color = "white" if share[row, column] > 0.55 else INK
+            large = count <= 4
+            text = f"{matrix[row, column]:,}"
+            where = {"ha": "center", "color": color}
+            if large:
+                axes.text(column, row - 0.06, text, va="center", fontsize=15, **where)
+                axes.text(
+                    column, row + 0.22, f"{share[row, column]:.1%} of row", va="center", **where
+                )
+            else:
+                axes.text(column, row, text, va="center", fontsize=9, **where)
+        rows = (
+            f"{label_names[i]}: {matrix[i, i]:,} of {matrix[i].sum():,} right" for i in range(count)
+        )
+        return finish(figure, f"Confusion matrix, accuracy {accuracy:.1%}. {'; '.join(rows)}.")
+
+
+def probability_rows(predictions: Sequence[Mapping]) -> tuple[list[str], np.ndarray]:
+    if len(predictions) == 0:
+        raise ValueError("no predictions: there is nothing to draw")
+    names = list(predictions[0]["probabilities"])
+    rows = [[each["probabilities"][name] for name in names] for each in predictions]
+    return [drawable(name) for name in names], np.asarray(rows, dtype=float)
+
+
+def probability_bars(
+    predictions: Sequence[Mapping],
+    labels: Sequence[int] | None = None,
+    title: str | None = None,
+    max_characters: int = 26,
+) -> CourseFigure:
+    """Show the probability of each label for each text, one full bar a text.
+
+    Args:
+        predictions: what `course_lib.training.predict` returns; used are "text" and
+            "probabilities" (by label name, in the order of the ids; they sum to 1).
+        labels: true label ids, one a text; printed behind the bars when given.
+        title: printed above.
+        max_characters: longer texts are shortened in the figure.
+
+    Raises:
+        ValueError: there are no predictions, or `labels` differ in number.
+    """
+    label_names, rows = probability_rows(predictions)
+    texts = [drawable(each["text"], max_characters) for each in predictions]
+    if labels is not None and len(labels) != len(texts):
+        raise ValueError(f"{len(labels)} labels for {len(texts)} predictions")
+    two = len(label_names) == 2
+    palette = (NEGATIVE, POSITIVE) if two else COLORS
+    hatches = ("////", "") if two else ("", "////", "", "....", "", "\\\\\\\\")
+    with course_style(**{"hatch.linewidth": 0.6}):
+        figure = CourseFigure(figsize=(7.6, 0.95 + 0.42 * len(texts)))
+        axes = figure.subplots()
+        heights = np.arange(len(texts))
+        left = np.zeros(len(texts))
+        for column in range(len(label_names)):
+            color = palette[column % len(palette)]
+            hatch = hatches[column % len(hatches)]
+            style = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+            axes.barh(heights, rows[:, column], 0.62, left=left, **style)
+            for height, start, value in zip(heights, left, rows[:, column], strict=True):
+                if value >= 0.09:
+                    box = {"facecolor": color, "edgecolor": "none", "pad": 1.5}
+                    axes.text(
+                        start + value / 2,
+                        height,
+                        f"{value:.0%}" if value < 0.995 else f"{value:.1%}",
+                        ha="center",
+                        va="center_baseline",
+                        color="white",
+                        fontsize=9,
+                        bbox=box if hatch else None,
+                    )
+            left += rows[:, column]
+        axes.set(xlim=(0, 1), ylim=(len(texts) - 0.5, -0.5), xticks=[])
+        axes.set_yticks(heights, texts)
+        axes.tick_params(length=0, labelcolor=INK)
+        axes.spines[:].set_visible(False)
+        if labels is not None:
+            for height, label in zip(heights, labels, strict=True):
+                text = f"labelled {label_names[label]}"
+                color = palette[label % len(palette)]
+                direct_label(axes, 1, height, text, color, annotation_clip=False)
+        ends = {"fontsize": 10, "va": "bottom", "transform": axes.get_xaxis_transform()}
+        if two:
+            axes.text(0, 1.02, label_names[0], color=NEGATIVE, ha="left", **ends)
+            axes.text(1, 1.02, label_names[1], color=POSITIVE, ha="right", **ends)
+        else:
+            figure.legend(
+                axes.containers, label_names, loc="outside upper center", ncols=len(label_names)
+            )
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        likely = rows.argmax(axis=1)
+        # Enough to tell the bars apart: the alt text joins all excerpts into one line.
+        short = [drawable(text, min(max_characters, 12)) for text in texts]
+        parts = (
+            f"{text}: {label_names[best]} {row[best]:.0%}"
+            for text, row, best in zip(short, rows, likely, strict=True)
+        )
+        return finish(figure, f"Probabilities. {'; '.join(parts)}.")
+
+
+def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
+    """Mean of each value and up to `window - 1` before it (it never looks ahead)."""
+    sums = np.cumsum(np.insert(values, 0, 0.0))
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(ends - window, 0)
+    return (sums[ends] - sums[starts]) / (ends - starts)
+
+
+def learning_curves(
+    history: Mapping[str, Sequence[float]], chance: float | None = None
+) -> CourseFigure:
+    """Show the training loss of every step beside what the dev split says after each epoch.
+
+    Args:
+        history: what `course_lib.training.fit` returns; used are "loss" (one value a step) and,
+            where they are not empty, "epoch_step" (the step at the end of each epoch), "dev_loss"
+            and "dev_accuracy" (0 to 1), one value an epoch.
+        chance: accuracy of guessing, drawn as a line for comparison.
+
+    Raises:
+        ValueError: there are no steps, or the values of epochs differ in number.
+    """
+    values = np.asarray(history["loss"], dtype=float)
+    if values.size == 0:
+        raise ValueError("the history has no steps: there is nothing to draw")
+    dev_loss, dev_accuracy = history.get("dev_loss", ()), history.get("dev_accuracy", ())
+    dev_steps = history.get("epoch_step", ())
+    for name, series in (("dev_loss", dev_loss), ("dev_accuracy", dev_accuracy)):
+        if len(series) not in (0, len(dev_steps)):
+            raise ValueError(f"{name} has {len(series)} values for {len(dev_steps)} epochs")
+    steps = np.arange(1, values.size + 1)
+    smooth = _running_mean(values, max(1, values.size // 20))
+    panels = 2 if len(dev_accuracy) else 1
+    with course_style():
+        figure = CourseFigure(figsize=(4.4 * panels, 3.2))
+        grid = figure.subplots(1, panels, squeeze=False)[0]
+        left = grid[0]
+        left.plot(steps, values, color=COLORS[0], alpha=0.25, linewidth=1, marker="")
+        left.plot(steps, smooth, color=COLORS[0], marker="")
+        left.set(title="Loss", xlabel="step", xlim=(0, values.size * 1.22))
+        shown = np.concatenate([np.sort(values)[: max(1, int(values.size * 0.99))], dev_loss])
+        left.set_ylim(0, float(shown.max()) * 1.12)
+        ends = [float(smooth[-1])]
+        if len(dev_loss):
+            left.plot(dev_steps, dev_loss, color=COLORS[1], marker=MARKERS[1], linestyle="--")
+            ends.append(float(dev_loss[-1]))
+        # Two labels at almost the same height would print over each other.
+        apart = 0.075 * left.get_ylim()[1]
+        push = 0.0
+        if len(ends) == 2 and abs(ends[0] - ends[1]) < apart:
+            push = (apart - abs(ends[0] - ends[1])) / 2
+        for index, (end, name) in enumerate(zip(ends, ("train", "dev"), strict=False)):
+            sign = 1 if end >= ends[index - 1] and (end, index) != (ends[index - 1], 1) else -1
+            position = end + sign * push
+            at = values.size if index == 0 else dev_steps[-1]
+            direct_label(left, at, position, f"{name} {end:.2f}", COLORS[index], xytext=(8, 0))
+        alt = f"Training loss over {values.size} steps, from {values[0]:.2f} to {smooth[-1]:.2f}"
+        if len(dev_loss):
+            alt += f"; dev loss ends at {dev_loss[-1]:.2f}"
+        if panels == 2:
+            right = grid[1]
+            color, marker = COLORS[2], MARKERS[2]
+            right.plot(dev_steps, dev_accuracy, color=color, marker=marker)
+            right.set(title="Accuracy on dev", xlabel="step", xlim=(0, values.size * 1.22))
+            floor = min([*dev_accuracy, *([] if chance is None else [chance])])
+            spread = max(max(dev_accuracy) - floor, 0.04)
+            right.set_ylim(floor - 0.12 * spread, min(1.0, max(dev_accuracy) + 0.3 * spread))
+            right.yaxis.set_major_formatter(PercentFormatter(1, decimals=0 if spread > 0.1 else 1))
+            best = int(np.argmax(dev_accuracy))
+            place = {"xytext": (0, 9), "ha": "center", "va": "bottom"}
+            text = f"best {dev_accuracy[best]:.1%}"
+            direct_label(right, dev_steps[best], dev_accuracy[best], text, color, **place)
+            if chance is not None:
+                right.axhline(chance, color=MUTED, linewidth=1, linestyle=":", marker="")
+                place = {"xytext": (0, 4), "va": "bottom"}
+                direct_label(right, 0, chance, f"  guessing {chance:.0%}", MUTED, **place)
+            alt += f". Dev accuracy is best, {dev_accuracy[best]:.1%}, at step {dev_steps[best]}"
+        for axes in grid:
+            axes.grid(axis="y")
+            ticks = MaxNLocator(5, integer=True).tick_values(0, values.size)
+            axes.set_xticks([tick for tick in ticks if 0 <= tick <= values.size])
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+        return finish(figure, alt + ".")

@@ -1,0 +1,1 @@
+"""Whole tasks, one room each, that an engineer copies as they are."""

@@ -1,0 +1,166 @@
+"""JSONL to and from doccano, the annotation tool: {"text": ..., "label": [...]} a line.
+
+A line gets its own labels and nothing else. (Upstream's converter kept a list that grew from line
+to line, so the last text had every label there was: PaddleNLP issue 3790.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from course_lib.data.readers import (
+    check_label,
+    check_text,
+    decode,
+    json_object,
+    json_type,
+    read_bytes,
+    shown,
+    split_lines,
+)
+from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime.visible import is_blank
+from course_lib.tasks.hierarchical.taxonomy import SEPARATOR, Taxonomy, path_fault
+
+import numpy as np
+
+EXPECTED = '{"text": "...", "label": ["...", ...]}'
+OTHERS = {  # where doccano puts what is annotated in projects of other types
+    "annotations": "numbers, whose names are not in the file",
+    "cats": "of a project for intent detection and slot filling",
+    "entities": "places in the text, of a project for sequence labeling",
+    "relations": "between places in the text, of a project for sequence labeling",
+}
+
+
+def read_doccano(
+    path: str | os.PathLike, complete: bool = True, separator: str = SEPARATOR
+) -> tuple[list[dict], list[str], Taxonomy]:
+    """Read an export of doccano's project type "text classification".
+
+    White space inside a text, tabs and line breaks too, becomes one space: the guide's files hold a
+    text in one line.
+
+    Args:
+        complete: add the ancestors of each label, which annotators seldom mark. Without it a label
+            whose ancestors the line does not have is a fault.
+        separator: between the parts of a label in the export; in what is returned it is "##".
+
+    Returns:
+        Examples {"text", "labels"}, those that repeat an earlier one left out; texts that nobody
+        has labelled; and the taxonomy of all labels, ancestors included, sorted.
+
+    Raises:
+        InputError: the first fault, with its line, and the lines of others.
+    """
+    path = Path(path)
+    Taxonomy(["a"], separator)  # is it one?
+    rows: dict[str, tuple[int, list[str]]] = {}
+    texts: dict[str, None] = {}
+    faults: list[InputError] = []
+    paths: set[str] = set()
+    for number, line in enumerate(split_lines(decode(read_bytes(path), path)), 1):
+        if is_blank(line):
+            continue
+        try:
+            text, labels = _record(line, path, number)
+            for label in labels:
+                fault = path_fault(label, separator)
+                if separator != SEPARATOR and SEPARATOR in label:
+                    fault = f"{shown(label)} holds {SEPARATOR}", f"{separator} between its parts"
+                if fault:
+                    raise InputError(path, *fault, number)
+            if text in rows and labels and set(rows[text][1]) != set(labels):
+                problem = f"the text of line {rows[text][0]} with other labels"
+                raise InputError(path, problem, "one set of labels for a text", number)
+        except InputError as error:
+            faults.append(error)
+            if number == 1 and line.lstrip().startswith("["):
+                break  # an array: its other lines are no records
+            continue
+        if labels:
+            rows.setdefault(text, (number, labels))
+        else:
+            texts[text] = None
+        for label in labels:
+            parts = label.split(separator)
+            paths |= {SEPARATOR.join(parts[:end]) for end in range(1, len(parts) + 1)}
+    if faults:
+        first, problem = faults[0], faults[0].problem
+        if len(faults) > 1:
+            lines = ", ".join(str(one.line) for one in faults[1:6])
+            problem += f" (and {len(faults) - 1} more faults, in line {lines}"
+            problem += ", ...)" if len(faults) > 6 else ")"
+        raise InputError(path, problem, first.expected, first.line)
+    if not paths:
+        raise InputError(path, "holds no labelled text", EXPECTED)
+    taxonomy = Taxonomy(sorted(paths))
+    examples = []
+    for text, (number, labels) in rows.items():
+        labels = [label.replace(separator, SEPARATOR) for label in labels]
+        lacking = taxonomy.missing(labels)
+        if lacking and not complete:
+            problem = f"a label without its ancestor {shown(lacking[0])}"
+            raise InputError(path, problem, "all ancestors, or --complete_labels", number)
+        examples.append({"text": text, "labels": taxonomy.complete(labels)})
+    return examples, [text for text in texts if text not in rows], taxonomy
+
+
+def write_doccano(path: str | os.PathLike, examples: Iterable[Mapping]) -> None:
+    """Write examples {"text"[, "labels"]} for doccano's import, to annotate or to correct them."""
+    with atomic_file(path) as file:
+        for example in examples:
+            row = {"text": example["text"], "label": list(example.get("labels", ()))}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def split_examples(
+    examples: Sequence[Mapping], shares: Sequence[float], seed: int = 1000
+) -> dict[str, list[Mapping]]:
+    """Shuffle examples and deal them out to "train", "dev" and, with a third share, "test".
+
+    Raises:
+        InputError: shares that are not two or three numbers of at least 0 with the sum 1, or so few
+            examples that train or dev would be empty.
+    """
+    shares = [float(share) for share in shares]
+    fits = len(shares) in (2, 3) and min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-6
+    if not fits:  # nor with nan
+        raise InputError("splits", f"are {shares}", "two or three shares with the sum 1")
+    order = np.random.RandomState(seed).permutation(len(examples))
+    ends = np.round(np.cumsum([0, *shares]) * len(examples)).astype(int)
+    parts = {
+        name: [examples[index] for index in order[start:end]]
+        for name, start, end in zip(("train", "dev", "test"), ends[:-1], ends[1:], strict=False)
+    }
+    if not parts["train"] or not parts["dev"]:
+        problem = f"of {len(examples)} examples leave train or dev empty"
+        raise InputError("splits", problem, "more examples, or other shares")
+    return {name: rows for name, rows in parts.items() if rows}
+
+
+def _record(line: str, path: Path, number: int) -> tuple[str, list[str]]:
+    record = json_object(line, path, number, EXPECTED)
+    text = record.get("text", record.get("data"))  # "data" before doccano 1.6
+    if not isinstance(text, str):
+        problem = f"text is a JSON {json_type(text)}" if text is not None else "no key 'text'"
+        raise InputError(path, problem, EXPECTED, number)
+    text = " ".join(text.split())
+    check_text(text, path, number)
+    given = {key: record[key] for key in ("label", "labels") if record.get(key) not in (None, [])}
+    if len(given) > 1 and given["label"] != given["labels"]:
+        raise InputError(path, "has other names in labels than in label", EXPECTED, number)
+    for key, what in OTHERS.items():
+        if record.get(key) and not given:
+            problem = f"has its labels in {key!r}: {what}"
+            raise InputError(path, problem, f"an export of a project that gives {EXPECTED}", number)
+    labels = next(iter(given.values()), [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        kinds = sorted({json_type(label) for label in labels} if isinstance(labels, list) else {})
+        what = f"a list of {', '.join(kinds)}" if kinds else f"a JSON {json_type(labels)}"
+        expected = "a list of names, as of a project for text classification"
+        raise InputError(path, f"label is {what}", expected, number)
+    return text, [check_label(label, path, number) for label in labels]

@@ -1,0 +1,187 @@
+"""How good predicted sets of labels are: the guide's report, in scikit-learn's figures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from course_lib.runtime import InputError, atomic_file
+from course_lib.tasks.hierarchical.taxonomy import Taxonomy
+
+import numpy as np
+
+BAD_CASES = "Prediction\tLabel\tText"  # the first line of their file
+Rows = Sequence[Sequence[str]] | np.ndarray
+
+
+def label_counts(true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Right, predicted and true labels; shape [..., 3] for arrays of booleans of shape [...]."""
+    return np.stack([true & predicted, predicted, true], axis=-1).astype("int64")
+
+
+def scores(counts: np.ndarray) -> dict[str, np.ndarray]:
+    """Precision, recall and F1 of counts [..., 3]; 0 where there is nothing to divide by."""
+    right, found, true = np.moveaxis(np.asarray(counts), -1, 0)
+    return {
+        "precision": right / np.maximum(1, found),
+        "recall": right / np.maximum(1, true),
+        "f1": 2 * right / np.maximum(1, found + true),
+    }
+
+
+def averages(true: np.ndarray, predicted: np.ndarray) -> dict[str, dict[str, float]]:
+    """Accuracy (all labels of a text right), and macro and micro figures.
+
+    Micro counts all decisions together, so frequent labels weigh most. Macro is the mean over
+    labels, each weighing the same, those without an example among `true` included, with F1 0.
+    """
+    counts = label_counts(true, predicted).sum(axis=0)
+    macro = {name: float(values.mean()) for name, values in scores(counts).items()}
+    micro = {name: float(value) for name, value in scores(counts.sum(axis=0)).items()}
+    return {
+        "accuracy": float((true == predicted).all(axis=1).mean()),
+        "macro": macro,
+        "micro": micro,
+    }
+
+
+def report(true: Rows, predicted: Rows, taxonomy: Taxonomy, train: Rows | None = None) -> dict:
+    """All the figures of the guide's report, 0 to 1.
+
+    Args:
+        true, predicted: a row a text, lists of labels or booleans [texts, labels].
+        train: the training texts' labels, for their numbers and shares.
+
+    Returns:
+        {"examples", "accuracy", "macro", "micro": {"precision", "recall", "f1"}, "orphans": rows
+        with a predicted label whose parent is not, "levels": [{"level", "macro_f1", "micro_f1",
+        "accuracy"}], "classes": {label: {"precision", "recall", "f1", "count", "share",
+        "train_count", "train_share"}}}; the last two only with `train`. Levels count the labels of
+        that level alone. A share is of the texts.
+
+    Raises:
+        InputError: no row, rows that do not fit each other, an unknown label.
+    """
+    true, predicted = _matrix("true", true, taxonomy), _matrix("predicted", predicted, taxonomy)
+    if len(true) != len(predicted) or not len(true):
+        problem = f"{len(predicted)} rows for {len(true)}"
+        raise InputError("predicted", problem, "one row a text, and at least one")
+    result = {"examples": len(true), **averages(true, predicted)}
+    result["orphans"] = orphans(predicted, taxonomy)
+    result["levels"] = []
+    for level, labels in enumerate(taxonomy.levels, 1):
+        columns = [taxonomy.ids[label] for label in labels]
+        part = averages(true[:, columns], predicted[:, columns])
+        row = {"level": level, "macro_f1": part["macro"]["f1"], "micro_f1": part["micro"]["f1"]}
+        result["levels"].append({**row, "accuracy": part["accuracy"]})
+    each = scores(label_counts(true, predicted).sum(axis=0))
+    result["classes"] = {
+        label: {name: float(values[column]) for name, values in each.items()}
+        | {"count": int(true[:, column].sum()), "share": float(true[:, column].mean())}
+        for column, label in enumerate(taxonomy.labels)
+    }
+    if train is not None:
+        train = _matrix("train", train, taxonomy)
+        for column, label in enumerate(taxonomy.labels):
+            count = int(train[:, column].sum())
+            share = count / max(1, len(train))
+            result["classes"][label] |= {"train_count": count, "train_share": share}
+    return result
+
+
+def orphans(predicted: np.ndarray, taxonomy: Taxonomy) -> int:
+    """How many rows have a label without one of its parents."""
+    lonely = np.zeros(len(predicted), dtype=bool)
+    for column, label in enumerate(taxonomy.labels):
+        for parent in taxonomy.parents(label):
+            lonely |= predicted[:, column] & ~predicted[:, taxonomy.ids[parent]]
+    return int(lonely.sum())
+
+
+def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
+    """The report in words, in percent, in the order of the guide.
+
+    Args:
+        dev: of `report`.
+        train: a report of the training texts themselves, for the lines about them.
+    """
+
+    def three(row: Mapping) -> str:
+        values = [100 * row[name] for name in ("precision", "recall", "f1")]
+        return "precision: {:.2f} | recall: {:.2f} | F1 score {:.2f}".format(*values)
+
+    lines = [] if train is None else [f"Train dataset size: {train['examples']}"]
+    lines += [
+        f"Dev dataset size: {dev['examples']}",
+        f"Accuracy in dev dataset: {100 * dev['accuracy']:.2f}%",
+        f"Macro avg in dev dataset: {three(dev['macro'])}",
+        f"Micro avg in dev dataset: {three(dev['micro'])}",
+        f"Texts with a child but not its parent: {dev['orphans']}",
+    ]
+    for row in dev["levels"]:
+        figures = [100 * row[name] for name in ("macro_f1", "micro_f1", "accuracy")]
+        figures = "Macro F1 score: {:.2f} | Micro F1 score: {:.2f} | Accuracy: {:.2f}".format(
+            *figures
+        )
+        lines.append(f"Level {row['level']} Label Performance: {figures}")
+    for label, row in dev["classes"].items():
+        lines.append(f"Class name: {label}")
+        counts = {"dev": (row["count"], row["share"], row)}
+        if "train_count" in row:
+            counts["train"] = row["train_count"], row["train_share"], None
+        if train is not None:
+            there = train["classes"][label]
+            counts["train"] = there["count"], there["share"], there
+        for name in ("train", "dev"):
+            if name in counts:
+                count, share, figures = counts[name]
+                tail = "" if figures is None else f" | {three(figures)}"
+                lines.append(f"Evaluation examples in {name} dataset: {count}({share:.1%}){tail}")
+        lines.append("-" * 28)
+    return lines
+
+
+def check_bad_cases(path: str | os.PathLike) -> None:
+    """Refuse a file, which the default name may find, that `write_bad_cases` has not written.
+
+    Raises:
+        InputError: such a file.
+    """
+    if Path(path).is_file() and Path(path).stat().st_size:
+        with open(path, "rb") as file:
+            if file.readline(80).rstrip() != BAD_CASES.encode():
+                problem = "holds something else than bad cases, which would be lost"
+                raise InputError(path, problem, "another --bad_case_path")
+
+
+def write_bad_cases(
+    path: str | os.PathLike, examples: Sequence[Mapping], predicted: Sequence[Sequence[str]]
+) -> int:
+    """Write the texts whose labels are not exactly right: prediction, labels and text, with tabs.
+
+    Args:
+        examples: rows of {"text", "labels"}.
+        predicted: their predicted labels.
+
+    Returns:
+        How many there are.
+    """
+    wrong = 0
+    with atomic_file(path) as file:
+        file.write(f"{BAD_CASES}\n")
+        for example, labels in zip(examples, predicted, strict=True):
+            if set(labels) != set(example["labels"]):
+                wrong += 1
+                pair = ",".join(labels), ",".join(example["labels"])
+                file.write("\t".join((*pair, example["text"])) + "\n")
+    return wrong
+
+
+def _matrix(name: str, rows: Rows, taxonomy: Taxonomy) -> np.ndarray:
+    if not isinstance(rows, np.ndarray):
+        return taxonomy.indicators(rows)
+    if rows.ndim != 2 or rows.shape[1] != len(taxonomy) or rows.dtype != bool:
+        problem = f"is {rows.dtype} of shape {list(rows.shape)}"
+        raise InputError(name, problem, f"booleans [texts, {len(taxonomy)}]")
+    return rows
