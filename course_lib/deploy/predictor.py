@@ -17,8 +17,8 @@ from course_lib.deploy.export import (
     find_files,
 )
 from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine, check_inputs, read_program
-from course_lib.models.backbone import _load_tokenizer, _quiet
-from course_lib.models.files import VOCABULARIES
+from course_lib.models.files import VOCABULARIES, load_tokenizer
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
 from course_lib.runtime.visible import is_blank
@@ -134,8 +134,8 @@ class Predictor:
                     raise InputError(directory, f"has no {name}", "the file that was exported")
                 if (directory / name).is_file():
                     check_file(directory / name, self.description)
-            with _quiet():
-                self._tokenizer = _load_tokenizer(directory)
+            with quiet_paddlenlp():
+                self._tokenizer = load_tokenizer(directory)
         return self._tokenizer
 
     def predict(self, texts: Sequence[str], batch_size: int = 32) -> np.ndarray:
