@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env lab quickstart test lint doctor execute notebooks bench lock clean distclean
+.PHONY: help env lab quickstart test faults lint doctor execute notebooks bench lock clean distclean
 
 ifdef DEVICE
 LOCK ?= $(if $(filter gpu,$(DEVICE)),gpu-cu118,cpu)
@@ -87,6 +87,9 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	nbval smoke notebooks; \
 	step $(BIN)/python $(PYTEST); \
 	if [ -n "$$failed" ]; then printf "failed:$$failed\n" >&2; exit 1; fi
+
+faults: $(STAMP) ## all kills, full disks and malformed files, of which `make test` runs some
+	COURSE_FAULTS=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults
 
 execute: $(STAMP) ## run solutions/ and save their outputs
 	$(BIN)/python tools/notebooks.py execute

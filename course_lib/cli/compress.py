@@ -63,6 +63,7 @@ def main(words: Sequence[str]) -> None:
         description=__doc__.splitlines()[0],
         allow_abbrev=False,
     )
+    logger.set_level("WARNING")
     args, data = parser.parse_args_into_dataclasses(list(words), look_for_args_file=False)
     if (data.train_file is None) != (data.dev_file is None):
         parser.error("--train_file and --dev_file go together")
@@ -70,7 +71,6 @@ def main(words: Sequence[str]) -> None:
     check_output_dir(Path(args.output_dir), "compress")
     select_device(args.device if "--device" in words else None)
     args.device = paddle.get_device().split(":")[0]
-    logger.set_level("WARNING")
     model, tokenizer = load_backbone(
         data.model_name_or_path, trained=True, trust_pickle=data.trust_pickle
     )

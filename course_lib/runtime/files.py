@@ -351,7 +351,8 @@ def unwritable(path: str | os.PathLike, reason: str) -> InputError:
     """The error of a place that did not take all that was written to it."""
     room = ""
     with contextlib.suppress(OSError, StopIteration):
-        place = next(one for one in Path(path).absolute().parents if one.is_dir())
+        places = (Path(path).absolute(), *Path(path).absolute().parents)
+        place = next(one for one in places if one.is_dir())
         room = f"; {shutil.disk_usage(place).free / 1e6:,.1f} MB are free there"
     problem = f"cannot be written ({reason}{room})"
     return InputError(path, problem, "a writable place with room on it")

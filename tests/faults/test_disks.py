@@ -8,8 +8,6 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
-from course_lib.cli import commands as cli
-from course_lib.cli.hierarchical import main as guide
 from course_lib.compression import quantize_static
 from course_lib.compression.quantization import quantize_embeddings
 from course_lib.deploy import export_model
@@ -23,8 +21,7 @@ from course_lib.training.saving import save_plain, save_state
 import numpy as np
 import paddle
 import pytest
-
-TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人，再也不来了"]
+from workshop import ALL, COMMANDS, FIGURES, TEXTS, run
 
 
 @contextmanager
@@ -86,7 +83,7 @@ def contents(directory):
     return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("size", [0.3, 0.9])
+@pytest.mark.parametrize("size", [0.3, 0.9] if ALL else [0.7])
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_that_is_cut_off_is_an_error_and_replaces_nothing(
     name, size, model, exported, tmp_path
@@ -108,92 +105,90 @@ def test_a_file_that_is_cut_off_is_an_error_and_replaces_nothing(
 
 
 @pytest.fixture
-def small_disk(tmp_path):
+def full_disk(tmp_path):
+    """A function that leaves only so many bytes of room on a small disk, which it makes first."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=30m", "tmpfs", str(disk)]
     if os.getuid() or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("only root may mount a small disk, and not everywhere")
-    yield disk
+
+    def fill(room: int) -> None:
+        with open(disk / "filler", "ab") as filler:
+            filler.write(b"0" * (shutil.disk_usage(disk).free - room))
+
+    yield disk, fill
     subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.parametrize("name", ["export", "model", "index", "checkpoint"])
-def test_a_disk_that_is_full_is_an_error_that_says_so(name, model, exported, small_disk):
+@pytest.mark.parametrize("name", WRITERS if ALL else ["export", "model", "index", "checkpoint"])
+def test_a_disk_that_is_full_is_an_error_and_replaces_nothing(name, model, exported, full_disk):
+    disk, fill = full_disk
+    made = Path(shutil.copytree(exported.parent, disk / "made"), exported.name)
+    WRITERS[name](*model, made, disk / "to")
+    before = contents(disk)
+    fill(100_000)
     with pytest.raises(InputError, match=r"(No space left on device|cut off); 0.\d MB are free"):
-        WRITERS[name](*model, exported, small_disk / "to")
-    assert not contents(small_disk)
+        WRITERS[name](*model, made, disk / "to")
+    (disk / "filler").unlink()
+    assert contents(disk) == before
 
 
-COMMANDS = {
-    "train": (cli.main, "train --train_file {0}/a.tsv --dev_file {0}/a.tsv --output_dir {0}/out "
-              "--model_name_or_path {0}/model --epochs 2 --batch_size 4"),
-    "export": (cli.main, "export --model_dir {0}/model --output_dir {0}/out"),
-    "compress": (cli.main, "compress --model_name_or_path {0}/model --output_dir {0}/out "
-                 "--device cpu --train_file {0}/a.tsv --dev_file {0}/a.tsv "
-                 "--strategy dynabert+ptq "
-                 "--width_mult_list 0.75 --num_train_epochs 1 --batch_num_list 1"),
-    "predict": (cli.main, "predict --model_dir {0}/model --input_file {0}/many.txt "
-                "--output_file {0}/out.jsonl"),
-    "hierarchical": (guide, "train --dataset_dir {0}/guide --save_dir {0}/out --device cpu "
-                     "--model_name {0}/model --epochs 1 --batch_size 4 --max_seq_length 16"),
-}  # fmt: skip
+def refused_for_room(words, capsys):
+    capsys.readouterr()
+    status = run(words)
+    told = [line for line in capsys.readouterr().err.splitlines() if "error" in line.lower()]
+    assert status == 2 and len(told) == 1, told
+    assert told[0].startswith(f"error: {words[-1]}") and "MB are free there" in told[0], told
+    assert ".tmp-" not in told[0]
+    FIGURES["commands without room"] += 1
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """Files for each command, and a tiny model."""
-    place = tmp_path_factory.mktemp("place")
-    sizes = {"num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 2}
-    model, tokenizer = load_backbone(
-        "fresh", vocab_texts=TEXTS * 3, label_list=["a", "b"], intermediate_size=48, **sizes
-    )
-    save_model(model, tokenizer, place / "model")
-    rows = [f"{text}\t{label}" for text in TEXTS for label in "ab"]
-    (place / "a.tsv").write_text("\n".join(["text\tlabel", *rows, ""]))
-    (place / "many.txt").write_text("\n".join(TEXTS * 50) + "\n")
-    (place / "guide").mkdir()
-    for name in ("train", "dev"):
-        lines = [f"{text}{name}\t{label}" for text, label in zip(TEXTS, "aabb", strict=True)]
-        (place / "guide" / f"{name}.txt").write_text("\n".join(lines) + "\n")
-    (place / "guide" / "label.txt").write_text("a\nb\n")
-    return place
-
-
-@pytest.mark.parametrize("limit", [60, 4_000])
+@pytest.mark.parametrize("share", [0, 0.4, 0.8] if ALL else [0])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_that_finds_no_room_says_where_in_one_line(name, limit, place, capsys):
-    main, words = COMMANDS[name]
-    out = place / ("out.jsonl" if name == "predict" else "out")
-    try:
-        with file_limit(limit):
-            status = main(words.format(place).split())
-        told = [line for line in capsys.readouterr().err.splitlines() if "error" in line.lower()]
-        assert status == 2 and len(told) == 1, told
-        assert told[0].startswith(f"error: {out}") and "MB are free there" in told[0]
-        assert ".tmp-" not in told[0]
-    finally:
-        shutil.rmtree(out, ignore_errors=True)
+def test_a_command_whose_files_are_cut_off_says_where(name, share, place, monkeypatch, capsys):
+    words, biggest, cwd = COMMANDS[name].split(), 0, place / f"{name} {share}"
+    cwd.mkdir()
+    monkeypatch.chdir(cwd)
+    if share:
+        assert run(words) == 0
+        biggest = max(map(len, contents(cwd).values()))
+        shutil.move(words[-1], "earlier")
+    with file_limit(max(20, int(biggest * share))):
+        refused_for_room(words, capsys)
 
 
-def test_what_a_killed_command_was_writing_goes_with_the_next(place, monkeypatch, capsys):
+@pytest.mark.parametrize("name", COMMANDS if ALL else ["train", "hierarchical predict"])
+def test_a_command_on_a_full_disk_says_where(name, place, full_disk, monkeypatch, capsys):
+    disk, fill = full_disk
+    shutil.copytree(place, disk, dirs_exist_ok=True)
+    (disk / "cwd").mkdir()
+    monkeypatch.chdir(disk / "cwd")
+    fill(0)
+    refused_for_room(COMMANDS[name].split(), capsys)
+    monkeypatch.undo()  # a disk in use cannot be unmounted
+
+
+def test_what_a_killed_command_was_writing_goes_with_the_next(place, monkeypatch):
     """`run.json` half-written was a directory "not empty" to all that came after."""
-    main, words = COMMANDS["train"]
+    (place / "leftovers").mkdir()
+    monkeypatch.chdir(place / "leftovers")
+    words, out = COMMANDS["train"].split(), Path("out")
     names = (
         ".run.json.tmp-71140737353217984",
         ".model.tmp-71140737353217984/a",
         "model/.new.tmp-12345678901/b",
     )
     for name in names:
-        (place / "out" / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / "out" / name).write_text("{")
-    (place / "out" / ".own.tmp-1").write_text("")
-    assert main(words.format(place).split()) == 2  # model/ and a name that is not ours
-    assert (place / "out" / names[1]).exists()
-    shutil.rmtree(place / "out" / "model")
-    (place / "out" / ".own.tmp-1").unlink()
-    assert main(words.format(place).split()) == 0
-    (place / "out" / names[2]).parent.mkdir(parents=True, exist_ok=True)
-    (place / "out" / names[2]).write_text("{")
-    assert main([*words.format(place).split(), "--resume"]) == 0
-    assert not list((place / "out").rglob(".*.tmp-*"))
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text("{")
+    (out / ".own.tmp-1").write_text("")
+    assert run(words) == 2  # model/ and a name that is not ours
+    assert (out / names[1]).exists()
+    shutil.rmtree(out / "model")
+    (out / ".own.tmp-1").unlink()
+    assert run(words) == 0
+    (out / names[2]).parent.mkdir(parents=True, exist_ok=True)
+    (out / names[2]).write_text("{")
+    assert run([*words, "--resume"]) == 0
+    assert not list(out.rglob(".*.tmp-*"))

@@ -1,0 +1,22 @@
+"""What the tests of faults share, and the figures that they end with."""
+
+from __future__ import annotations
+
+import pytest
+import workshop
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return workshop.build(tmp_path_factory.mktemp("place"))
+
+
+def pytest_collection_modifyitems(items) -> None:
+    for item in items:
+        if "faults" in item.path.parts:
+            item.add_marker("faults")
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    for figure, count in sorted(workshop.FIGURES.items()):
+        terminalreporter.write_line(f"{count:5} {figure}")

@@ -1,0 +1,186 @@
+"""Tiny files and models for the commands, and a warm process that runs and kills them.
+
+Importing Paddle takes longer than a run, so `python tests/faults/workshop.py` imports it once,
+computes nothing, and forks for each line of JSON that it reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_lib.__main__ import main
+from course_lib.hierarchical.__main__ import main as guide
+from course_lib.models import load_backbone, save_model
+from course_lib.runtime import seed_everything
+from course_lib.tasks.hierarchical import Taxonomy, write_dataset
+from course_lib.tasks.hierarchical.model import Classifier
+
+ALL = os.environ.get("COURSE_FAULTS") == "all"
+TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人，再也不来了"]
+TREE = ["书", "书##好", "书##差", "店", "店##好"]
+CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "fsync"}
+FIGURES = Counter()
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def build(place: Path) -> Path:
+    """Files for each command: a.tsv, b.tsv and guide/; models: model/ and guided/, of a tree."""
+    sizes = {"num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 48, "max_position_embeddings": 64, "vocab_texts": TEXTS * 3}
+    seed_everything(1)
+    save_model(*load_backbone("fresh", label_list=["a", "b"], **sizes), place / "model")
+    kind = "multi_label_classification"
+    several = load_backbone("fresh", label_list=TREE, problem_type=kind, **sizes)
+    Classifier(*several).save(place / "guided")
+    for name, marks in (("a", "今天了"), ("b", "我的")):
+        rows = [f"{text}{mark}\t{'ab'[mark in '今我']}" for text in TEXTS for mark in marks]
+        (place / f"{name}.tsv").write_text("\n".join(["text\tlabel", *rows, ""]), "utf-8")
+    taxonomy = Taxonomy(TREE)
+    splits = {
+        name: [
+            {"text": text + mark, "labels": taxonomy.complete([TREE[number % 2 * 3 + 1]])}
+            for mark in marks
+            for number, text in enumerate(TEXTS)
+        ]
+        for name, marks in (("train", "今天了"), ("dev", "我的"))
+    }
+    write_dataset(place / "guide", splits, TREE, TEXTS)
+    lines = [json.dumps({"text": row["text"], "label": row["labels"]}) for row in splits["train"]]
+    (place / "doccano.jsonl").write_text("\n".join([*lines, ""]), "utf-8")
+    return place
+
+
+def run(words: list[str]) -> int:
+    """One command line, in this process."""
+    return guide(words[1:]) if words[0] == "hierarchical" else main(words)
+
+
+_TSV = "--train_file ../a.tsv --dev_file ../b.tsv"
+_TREE = "--params_path ../guided --dataset_dir ../guide"
+COMMANDS = {  # that write, and last of their words the place
+    "train": f"train {_TSV} --test_file ../b.tsv --model_name_or_path ../model --epochs 3 "
+    "--batch_size 4 --device cpu --output_dir out",
+    "hierarchical train": "hierarchical train --dataset_dir ../guide --model_name ../model "
+    "--epochs 3 --batch_size 4 --device cpu --save_dir out",
+    "compress": f"compress --model_name_or_path ../model {_TSV} --strategy dynabert+ptq "
+    "--algo_list abs_max --batch_num_list 1 --batch_size_list 4 --width_mult_list 0.75 "
+    "--num_train_epochs 1 --device cpu --output_dir out",
+    "export": "export --model_dir ../model --output_dir out",
+    "hierarchical export": "hierarchical export --params_path ../guided --output_path out",
+    "prune": "hierarchical prune --params_dir ../guided --dataset_dir ../guide --width_mult 1/2 "
+    "--num_train_epochs 1 --device cpu --output_dir out",
+    "predict": "predict --model_dir ../model --input_file ../a.tsv --output_file out.jsonl",
+    "hierarchical predict": f"hierarchical predict {_TREE} --output_path out.jsonl",
+    "hierarchical evaluate": f"hierarchical evaluate {_TREE} --bad_case_path out.txt",
+    "from_doccano": "hierarchical from_doccano --doccano_file ../doccano.jsonl --save_dir out",
+    "to_doccano": "hierarchical to_doccano --dataset_dir ../guide --output_path out.jsonl",
+}
+
+
+def _count_changes(last: int) -> list[int]:
+    """Count the changes of files in the current directory; die before number `last`."""
+    here, count = os.getcwd(), [0]
+
+    def watch(event: str, args: tuple) -> None:
+        if event == "open":
+            changes = isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR)
+        else:
+            changes = event in CHANGES
+        if changes and os.path.abspath(os.fsdecode(args[0])).startswith(here):
+            count[0] += 1
+            if count[0] == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sync = os.fsync
+
+    def fsync(handle: int) -> None:
+        watch("fsync", (here,))
+        sync(handle)
+
+    sys.addaudithook(watch)
+    os.fsync = fsync
+    return count
+
+
+def _child(order: dict) -> None:
+    os.chdir(order["cwd"])
+    for number in (1, 2):
+        os.dup2(os.open(f"../told.{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    if "bytes" in order:  # no file may be longer, and who tries dies in the middle of writing
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (order["bytes"], order["bytes"]))
+    count = _count_changes(order.get("change", 0))
+    status = run(order["words"])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    Path("../changes").write_text(str(count[0]))
+    os._exit(status)
+
+
+def _serve() -> None:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        child = os.fork()
+        if not child:
+            try:
+                _child(order)
+            finally:
+                os._exit(70)
+        if "after" in order:
+            threading.Timer(order["after"], os.kill, (child, signal.SIGKILL)).start()
+        started = time.perf_counter()
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(json.dumps([status, time.perf_counter() - started]), flush=True)
+
+
+class Warm:
+    """Runs commands in forks of a process that has imported everything."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, env=ENV,
+        )  # fmt: skip
+        assert self.process.stdout.readline() == "ready\n"
+
+    def __call__(self, cwd: Path, words: list[str], **kill: float) -> tuple[int, str, float]:
+        """Exit status (minus the signal's number), standard error, and seconds.
+
+        Args:
+            kill: `change`: before this change of a file; `after`: these seconds; `bytes`: in the
+                middle of writing a file that gets longer.
+        """
+        print(json.dumps({"cwd": str(cwd), "words": words, **kill}), file=self.process.stdin)
+        self.process.stdin.flush()
+        status, seconds = json.loads(self.process.stdout.readline())
+        return status, (cwd.parent / "told.2").read_text(errors="replace"), seconds
+
+
+@contextlib.contextmanager
+def warm() -> Iterator[Warm]:
+    made = Warm()
+    try:
+        yield made
+    finally:
+        made.process.stdin.close()
+        made.process.wait()
+
+
+if __name__ == "__main__":
+    import course_lib.compression
+    import course_lib.deploy
+
+    _serve()
