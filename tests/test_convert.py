@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import course_lib
-from course_lib.models import convert, mended
+from course_lib.models import convert, patches
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -145,10 +145,10 @@ def test_somebodys_own_directory_is_not_replaced_by_a_conversion(masked_lm, tmp_
 
 
 def test_upstream_still_cannot_load_a_bare_encoder_from_float16(masked_lm, tmp_path, monkeypatch):
-    """When this fails, PaddleNLP has been mended and course_lib.models.mended can go."""
+    """When this fails, PaddleNLP has been fixed and the patch can go."""
     save_hugging_face(tmp_path / "theirs", masked_lm)
     ours = convert.convert_directory(tmp_path / "theirs", tmp_path / "ours")
-    monkeypatch.setattr(model_utils, "_load_state_dict_into_model", mended._load)
+    monkeypatch.setattr(model_utils, "_load_state_dict_into_model", patches.upstream_load_state)
     with pytest.raises(AssertionError, match="dtype not match"):
         AutoModel.from_pretrained(str(ours))
 
@@ -223,6 +223,6 @@ def test_a_frozen_layer_norm_derives_rightly(monkeypatch):
     expected = norm(value)
     norm.weight.stop_gradient = True
     np.testing.assert_allclose(norm(value), expected, atol=1e-6)
-    monkeypatch.setattr(paddle.nn.LayerNorm, "forward", mended._normalize)
-    if paddle.get_device() == "cpu":  # when this fails, paddle has been mended
+    monkeypatch.setattr(paddle.nn.LayerNorm, "forward", patches.upstream_layer_norm)
+    if paddle.get_device() == "cpu":  # when this fails, paddle has been fixed
         assert not _derivative_is_right(weight_frozen=True)

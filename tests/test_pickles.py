@@ -14,7 +14,8 @@ from course_lib.cli import hierarchical as tree_cli
 from course_lib.compression import load_pruned
 from course_lib.deploy import Predictor, export_model, load_static
 from course_lib.models import load_backbone, read_weights, save_model, trust_pickles, write_weights
-from course_lib.models.files import read_pickle, weight_shapes
+from course_lib.models.files import weight_shapes
+from course_lib.models.pickles import read_pickle
 from course_lib.runtime import InputError
 from course_lib.runtime.commands import exit_status
 from course_lib.tasks.hierarchical.model import Classifier

@@ -9,8 +9,6 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.parse
@@ -23,7 +21,7 @@ from course_lib.deploy import Predictor, export_model, protocol
 from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.service import PAGE, listen, make_app, running
 from course_lib.models import load_backbone
-from course_lib.runtime import InputError, machine
+from course_lib.runtime import InputError
 from course_lib.training.visual_logs import browse
 
 import numpy as np
@@ -573,40 +571,6 @@ def test_who_sends_far_too_much_still_gets_the_answer(limited):
 def test_a_service_that_does_not_start_says_why(tmp_path):
     with pytest.raises(InputError, match=r"does not start: .*holds no program"), running(tmp_path):
         pass
-
-
-# PaddleNLP's own
-
-
-def test_simple_server_is_as_its_module_says(exported, predictor):
-    command = [sys.executable, "-m", "course_lib.deploy.simple_server", str(exported)]
-    env = machine.child_environment()
-    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True, "env": env}
-    with subprocess.Popen(command, **quiet) as server:
-        try:
-            url = next(line for line in server.stdout if "serving at" in line).split()[-1]
-            host = urllib.parse.urlsplit(url).netloc
-
-            def status(data, parameters: dict | None = None, body: bytes | None = None):
-                asked = {"data": data, "parameters": parameters or {}}
-                connection = http.client.HTTPConnection(host, timeout=600)
-                connection.request("POST", "/classify", body or json.dumps(asked), JSON)
-                response = connection.getresponse()
-                return response.status, response.read()
-
-            both = {"max_seq_len": 128, "batch_size": 1}
-            code, content = status({"text": TEXTS}, both)
-            result = json.loads(content)["result"]
-            expected = predictor.predict(TEXTS)
-            assert code == 200 and result["label"] == expected.argmax(axis=1).tolist()
-            assert result["confidence"] == pytest.approx(expected.max(axis=1).tolist(), abs=1e-4)
-            assert status({"text": TEXTS}, {**both, "max_seq_len": 3})[1] == content, "not read"
-            assert status({"text": TEXTS})[0] == 500, "upstream is mended: say so"
-            assert status({"text": 5}, both)[0] == 500
-            assert status({"text": "\ud800"}, both)[0] == 200
-            assert status(None, body=b"{")[0] == 422
-        finally:
-            server.terminate()
 
 
 # the page

@@ -747,7 +747,7 @@ def test_a_checkpoint_of_another_model(unbroken, rows, tmp_path):
     name = "classifier.weight"
     weights[name] = paddle.zeros([24, 3])
     paddle.save(weights, str(other / "model_state.pdparams"))
-    message = rf"is one of another model: {name} is \[24, 3\] there and \[24, 2\] here"
+    message = rf"is of another model: {name} is \[24, 3\] there and \[24, 2\] here"
     with pytest.raises(InputError, match=message):
         build(tmp_path, features=rows).train(str(other))
     (other / "model_state.pdparams").write_bytes(b"nothing")

@@ -254,13 +254,6 @@ def test_predict_wants_several_texts(trained, data):
         predict(trained[0], data, tokenizer)
 
 
-@pytest.mark.parametrize("batch_size", [0, -1, 1.5, None])
-def test_predict_wants_a_batch_size(trained, batch_size):
-    _, tokenizer = runs.model_and_tokenizer()
-    with pytest.raises(InputError, match=r"^batch_size: is "):
-        predict(trained[0], ["好"], tokenizer, batch_size=batch_size)
-
-
 def test_progress_false_prints_nothing(capfd):
     runs.train(epochs=1, progress=False)
     assert capfd.readouterr() == ("", "")

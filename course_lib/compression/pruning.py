@@ -17,8 +17,17 @@ from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
 
-from course_lib.models.backbone import CUT, _quiet, _read_config
-from course_lib.models.files import check_saved, check_sizes, find_weights, read_weights
+from course_lib.models.backbone import CUT
+from course_lib.models.files import (
+    check_saved,
+    check_sizes,
+    check_weights,
+    find_weights,
+    read_config,
+    read_weights,
+    shapes_of,
+)
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, errors
 
 import numpy as np
@@ -402,7 +411,7 @@ def load_pruned(directory: str | os.PathLike) -> paddle.nn.Layer:
             configuration do not fit.
     """
     directory = Path(directory)
-    settings = _read_config(directory / "config.json")
+    settings = read_config(directory / "config.json")
     name = (settings.get("architectures") or [""])[0]
     kind = getattr(paddlenlp.transformers, name, None)
     if not (isinstance(kind, type) and issubclass(kind, PretrainedModel)):
@@ -412,19 +421,14 @@ def load_pruned(directory: str | os.PathLike) -> paddle.nn.Layer:
     state = read_weights(weights)
     shapes = {key: value.shape for key, value in state.items()}
     check_sizes(directory / "config.json", settings, shapes)
-    with _quiet():
+    with quiet_paddlenlp():
         config = kind.config_class.from_pretrained(str(directory))
         random = paddle.get_rng_state()
         model = kind(config)
         paddle.set_rng_state(random)  # weights that are overwritten should change nothing else
     if settings.get(HEADS) is not None or settings.get(NEURONS) is not None:
         _shrink(model, settings, directory / "config.json")
-    expected = {key: tuple(value.shape) for key, value in model.state_dict().items()}
-    for key in sorted(expected.keys() | shapes.keys()):
-        if expected.get(key) != shapes.get(key):
-            have, want = shapes.get(key, "absent"), expected.get(key, "absent")
-            problem = f"{key} is {have} there and {want} by config.json"
-            raise InputError(weights, problem, "the weights that belong to it")
+    check_weights(weights, shapes, shapes_of(model), "the weights that belong to config.json")
     check_saved(directory)
     model.set_state_dict(state)
     model.eval()

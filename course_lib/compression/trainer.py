@@ -32,8 +32,8 @@ from course_lib.compression.quantization import (
     search,
 )
 from course_lib.deploy import Predictor, export_model
-from course_lib.models.backbone import _quiet
 from course_lib.models.files import WEIGHT_FILES, save_pretrained
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
 from course_lib.training import decode_answers, exact_match
 from course_lib.training.prediction import inference_mode
@@ -179,7 +179,7 @@ class CompressTrainer(CourseTrainer):
             sources = []
             for width, model in self._dynabert().items():
                 path = self._export(model, output / _name(width))
-                with _quiet():
+                with quiet_paddlenlp():
                     save_pretrained(path.parent, model)
                 add(path, width=width)
                 sources.append((width, model, path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from course_lib.runtime import InputError
@@ -76,6 +76,30 @@ def _columns(tokenizer, is_test: bool) -> dict[str, Callable]:
     if not is_test:
         columns["labels"] = Stack(dtype="int64")
     return columns
+
+
+def map_by_length(
+    function: Callable[[list], Iterable],
+    rows: Sequence,
+    batch_size: int,
+    length: Callable[[Any], int] = len,
+) -> list:
+    """Call a function on batches of rows of similar length, which saves padding.
+
+    Args:
+        function: takes a list of at most `batch_size` rows; returns one result per row.
+        length: of a row.
+
+    Returns:
+        The results, in the order of `rows`.
+    """
+    order = sorted(range(len(rows)), key=lambda index: length(rows[index]))
+    results: list = [None] * len(rows)
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        for index, result in zip(chosen, function([rows[i] for i in chosen]), strict=True):
+            results[index] = result
+    return results
 
 
 class ResumableBatchSampler(BatchSampler):

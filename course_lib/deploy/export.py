@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from course_lib.models.backbone import _quiet
 from course_lib.models.files import VOCABULARIES, save_tokenizer
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 from course_lib.runtime.files import temporary_in, unwritable
@@ -114,12 +114,12 @@ def export_model(
     with new_files(directory, name) as temporary:
         _save(model, temporary / name, list(input_spec))
         if tokenizer is not None:
-            with _quiet():
+            with quiet_paddlenlp():
                 save_tokenizer(temporary, tokenizer)
         if isinstance(model, PretrainedModel):  # for load_static, which makes a model again
             saved = copy.deepcopy(model.config)
             saved.architectures, saved.dtype = [type(model).__name__], "float32"
-            with _quiet():
+            with quiet_paddlenlp():
                 saved.save_pretrained(str(temporary))
         text = json.dumps(description, ensure_ascii=False, indent=1)
         (temporary / DESCRIPTION).write_text(text + "\n", encoding="utf-8")

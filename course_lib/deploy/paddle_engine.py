@@ -11,7 +11,7 @@ import tempfile
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from course_lib.deploy.export import PROGRAM, WEIGHTS
@@ -178,6 +178,54 @@ def table_rows(path: Path) -> tuple[dict[str, int], int | None]:
         elif operator.type() == "cumsum" or read & counted:
             counted |= set(operator.output_arg_names())
     return rows, positions
+
+
+def check_inputs(
+    inputs: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    rows: Mapping[str, int],
+    positions: int | None,
+    where: str = "inputs",
+) -> dict[str, np.ndarray]:
+    """Refuse a batch that an engine would answer with nonsense, or end the whole process for.
+
+    Beyond its tables Paddle ends the process, and ONNX Runtime counts backwards.
+
+    Args:
+        inputs: an array for each of `names`; "token_type_ids" may be absent and is then 0.
+        rows, positions: of the tables, see `table_rows`.
+        where: what the error message calls the inputs.
+
+    Returns:
+        The arrays in the order of `names`.
+
+    Raises:
+        InputError: an input is missing, empty, of another shape or not of whole numbers; it has an
+            id or a length beyond the model's tables.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    shape = None
+    for name in names:
+        value = inputs.get(name)
+        if value is None and name == "token_type_ids" and "input_ids" in inputs:
+            value = np.zeros_like(np.asarray(inputs["input_ids"]))
+        if value is None:
+            raise InputError(where, f"{name} is missing", f"arrays {', '.join(names)}")
+        value = np.ascontiguousarray(value)
+        if value.dtype.kind not in "iub":
+            raise InputError(where, f"{name} holds {value.dtype}", "whole numbers: ids of tokens")
+        shape = shape or value.shape
+        if value.size == 0 or value.shape != shape:
+            problem = f"{name} has shape {list(value.shape)}"
+            raise InputError(where, problem, f"one shape for all, first {list(shape)}")
+        if name in rows and not 0 <= value.min() <= value.max() < rows[name]:
+            wrong = value[(value < 0) | (value >= rows[name])].flat[0]
+            raise InputError(where, f"{name} holds {wrong}", f"0 to {rows[name] - 1}")
+        if positions is not None and value.shape[-1] > positions:
+            problem = f"{name} has shape {list(value.shape)}"
+            raise InputError(where, problem, f"at most {positions} tokens")
+        arrays[name] = value
+    return arrays
 
 
 @contextlib.contextmanager

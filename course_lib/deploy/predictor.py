@@ -16,9 +16,9 @@ from course_lib.deploy.export import (
     describe,
     find_files,
 )
-from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine, read_program
-from course_lib.models.backbone import _load_tokenizer, _quiet
-from course_lib.models.files import VOCABULARIES
+from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine, check_inputs, read_program
+from course_lib.models.files import VOCABULARIES, load_tokenizer
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
 from course_lib.runtime.visible import is_blank
@@ -107,34 +107,12 @@ class Predictor:
                 model has no embedding for, or more tokens than the model has positions; the model
                 gives NaN or infinity, of which argmax would make the first class.
         """
-        shape = None
-        arrays, rows = {}, self._engine.rows
-        for name in self.input_names:
-            value = inputs.get(name)
-            if value is None and name == "token_type_ids" and "input_ids" in inputs:
-                value = np.zeros_like(np.asarray(inputs["input_ids"]))
-            if value is None:
-                problem = f"{name} is missing"
-                raise InputError("inputs", problem, f"arrays {', '.join(self.input_names)}")
-            value = np.ascontiguousarray(value)
-            if value.dtype.kind not in "iub":
-                problem = f"{name} holds {value.dtype}"
-                raise InputError("inputs", problem, "whole numbers: ids of tokens")
-            value = value.astype(self._engine.types[name], copy=False)
-            shape = shape or value.shape
-            if value.size == 0 or value.shape != shape:
-                problem = f"{name} has shape {list(value.shape)}"
-                raise InputError("inputs", problem, f"one shape for all, first {list(shape)}")
-            # beyond its tables Paddle ends the whole process, and ONNX Runtime counts backwards
-            if name in rows and not 0 <= value.min() <= value.max() < rows[name]:
-                wrong = value[(value < 0) | (value >= rows[name])].flat[0]
-                raise InputError("inputs", f"{name} holds {wrong}", f"0 to {rows[name] - 1}")
-            positions = self._engine.positions
-            if positions is not None and value.shape[-1] > positions:
-                problem = f"{name} has shape {list(value.shape)}"
-                raise InputError("inputs", problem, f"at most {positions} tokens")
-            arrays[name] = value
-        outputs = self._engine.run(arrays)
+        engine = self._engine
+        arrays = check_inputs(inputs, self.input_names, engine.rows, engine.positions)
+        arrays = {
+            name: value.astype(engine.types[name], copy=False) for name, value in arrays.items()
+        }
+        outputs = engine.run(arrays)
         if not all(np.isfinite(output).all() for output in outputs):
             problem = "gives scores that are infinite or no numbers"
             raise InputError(self.path, problem, "a model whose weights and scales are finite")
@@ -156,8 +134,8 @@ class Predictor:
                     raise InputError(directory, f"has no {name}", "the file that was exported")
                 if (directory / name).is_file():
                     check_file(directory / name, self.description)
-            with _quiet():
-                self._tokenizer = _load_tokenizer(directory)
+            with quiet_paddlenlp():
+                self._tokenizer = load_tokenizer(directory)
         return self._tokenizer
 
     def predict(self, texts: Sequence[str], batch_size: int = 32) -> np.ndarray:

@@ -14,8 +14,8 @@ import os
 
 from course_lib.deploy.export import DESCRIPTION, PROGRAM, WEIGHTS
 from course_lib.deploy.predictor import Predictor
-from course_lib.models.backbone import _quiet, _read_config
-from course_lib.models.files import check_sizes
+from course_lib.models.files import check_sizes, read_config
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -65,7 +65,7 @@ def load_static(
     check_sizes(prefix.parent / "config.json", config.to_dict(), shapes)
     random = paddle.get_rng_state()
     try:
-        with _quiet():
+        with quiet_paddlenlp():
             model = kind(config)
     except Exception as error:  # a setting of another type, or out of range: anything
         reason = " ".join(str(error).split())[-120:]
@@ -94,7 +94,7 @@ def load_static(
 def _kind(predictor: Predictor, model_class, config) -> tuple[type, PretrainedConfig]:
     """The class to build, and its configuration."""
     directory = predictor.path.parent
-    settings = {} if config is not None else _read_config(directory / "config.json")
+    settings = {} if config is not None else read_config(directory / "config.json")
     exported = predictor.description.get("class")
     if model_class is None:
         name = exported or (settings.get("architectures") or [None])[0]
@@ -107,7 +107,7 @@ def _kind(predictor: Predictor, model_class, config) -> tuple[type, PretrainedCo
     elif exported not in (None, *(base.__name__ for base in model_class.__mro__)):
         raise InputError("model_class", f"is {model_class.__name__}", f"{exported}, as exported")
     if config is None:
-        with _quiet():
+        with quiet_paddlenlp():
             config = model_class.config_class.from_pretrained(str(directory))
     elif not isinstance(config, model_class.config_class):
         wanted = model_class.config_class.__name__

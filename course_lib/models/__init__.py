@@ -1,14 +1,9 @@
 """Backbones and their heads."""
 
-from course_lib.models import mended
-from course_lib.models.backbone import (
-    FRESH,
-    freeze_layers,
-    load_backbone,
-    save_model,
-    suggested_learning_rate,
-)
+from course_lib.models import patches
+from course_lib.models.backbone import FRESH, load_backbone, save_model
 from course_lib.models.classifiers import BiLSTM, TextCNN
+from course_lib.models.encoder import encoder_of, freeze_layers, suggested_learning_rate
 from course_lib.models.files import read_weights, write_weights
 from course_lib.models.vocabulary import SPECIAL_TOKENS, build_vocabulary
 from course_lib.models.words import WordTokenizer, build_word_vocabulary
@@ -22,6 +17,7 @@ __all__ = [
     "WordTokenizer",
     "build_vocabulary",
     "build_word_vocabulary",
+    "encoder_of",
     "freeze_layers",
     "load_backbone",
     "read_weights",
@@ -31,4 +27,4 @@ __all__ = [
     "write_weights",
 ]
 
-mended.apply()
+patches.apply()

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 from course_lib import runtime
 from course_lib.models.files import (
+    SAVED,
+    Shapes,
     check_saved,
     check_sizes,
-    checked_pickles,
+    check_vocabulary,
+    check_weights,
+    class_names,
     find_weights,
+    load_tokenizer,
+    read_config,
     save_pretrained,
+    saved_labels,
+    shapes_of,
     weight_shapes,
 )
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.models.vocabulary import build_vocabulary
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.trust import trust_pickles
@@ -52,7 +58,7 @@ several times slower; reading 256 tokens instead of 128 gives more than any size
 learning rate of 5e-4 is as good with many steps, and worse with few.
 """
 
-HEAD_PREFIXES = ("classifier.",)
+HEAD_PREFIX = "classifier."
 CLASSIFIER = "ForSequenceClassification"
 MULTI_LABEL = "multi_label_classification"
 CUT = ("heads_per_layer", "neurons_per_layer")  # in the configuration of a pruned model
@@ -100,20 +106,16 @@ def load_backbone(
     """
     if name_or_path == "":  # often a shell variable that is not set
         raise InputError("name_or_path", "is empty", "a directory, a hub's name, or None")
-    name = str(name_or_path or os.environ.get("COURSE_BACKBONE") or _default_name())
+    name = str(name_or_path or default_backbone())
     if label_list is not None:
-        if num_classes not in (None, len(label_list)):
-            raise InputError(
-                "num_classes", f"is {num_classes}", f"{len(label_list)}, the length of label_list"
-            )
         num_classes = len(label_list)
-    with trust_pickles(trust_pickle), _quiet():
+    with trust_pickles(trust_pickle), quiet_paddlenlp():
         if Path(name).is_dir() and name != "fresh":
             model, tokenizer = _from_directory(Path(name), num_classes, label_list, config, trained)
         elif Path(name).is_file():
-            raise InputError(name, "is a file", "a directory written by save_model")
+            raise InputError(name, "is a file", SAVED)
         elif trained:
-            raise InputError(name, "is no directory", "a directory written by save_model")
+            raise InputError(name, "is no directory", SAVED)
         elif name == "fresh":
             model, tokenizer = _fresh(vocab_texts, num_classes or 2, config)
         else:
@@ -122,41 +124,6 @@ def load_backbone(
         _name_classes(model, label_list)
     model.train()
     return model, tokenizer
-
-
-def suggested_learning_rate(model: paddle.nn.Layer) -> float:
-    """The peak learning rate to fine-tune a model with when nobody has measured a better one.
-
-    A model that knows one carries it in its configuration (`suggested_learning_rate` in
-    config.json): fresh ones and the backbone of the course do. For others it is 5e-5, usual for
-    ERNIE and BERT.
-    """
-    return getattr(model.config, "suggested_learning_rate", 5e-5)
-
-
-def freeze_layers(model: paddle.nn.Layer, layers: int) -> None:
-    """Keep a pretrained encoder's embeddings and its lowest layers as they are while it is trained.
-
-    Their gradients are then not computed, which saves time: with half of the layers frozen, about
-    a third of a training step.
-
-    Args:
-        model: a PaddleNLP model with a transformer encoder, with or without a head.
-        layers: how many layers, counted from the embeddings; 0 trains everything again.
-
-    Raises:
-        InputError: the model has fewer layers, or is not built like an encoder.
-    """
-    encoder = getattr(model, getattr(model, "base_model_prefix", ""), model)
-    if not hasattr(encoder, "embeddings") or not hasattr(encoder, "encoder"):
-        raise InputError(type(model).__name__, "has no encoder.layers", "a BERT-like encoder")
-    count = len(encoder.encoder.layers)
-    if type(layers) is not int or not 0 <= layers <= count:
-        raise InputError("layers", f"is {layers!r}", f"a whole number from 0 to {count}")
-    parts = [encoder.embeddings, *encoder.encoder.layers]
-    for index, part in enumerate(parts):
-        for parameter in part.parameters():
-            parameter.stop_gradient = bool(layers) and index <= layers
 
 
 def save_model(
@@ -185,7 +152,7 @@ def save_model(
     directory = Path(directory)
     if label_list is not None:
         _name_classes(model, label_list)
-    with atomic_directory(directory, "config.json") as temporary, _quiet():
+    with atomic_directory(directory, "config.json") as temporary, quiet_paddlenlp():
         save_pretrained(temporary, model, tokenizer)
     return directory
 
@@ -202,7 +169,11 @@ def _name_classes(model: paddle.nn.Layer, label_list: Sequence[str]) -> None:
     model.config.label2id = {label: index for index, label in enumerate(label_list)}
 
 
-def _default_name() -> str:
+def default_backbone() -> str:
+    """The name that `load_backbone` takes when none is given: COURSE_BACKBONE, or what is there."""
+    named = os.environ.get("COURSE_BACKBONE")
+    if named:
+        return named
     shipped = runtime.data_dir() / "backbone"
     return str(shipped) if shipped.is_dir() else "fresh"
 
@@ -242,96 +213,97 @@ def _from_directory(
     trained: bool,
 ):
     config_file = directory / "config.json"
-    settings = _read_config(config_file)
+    settings = read_config(config_file)
     if any(settings.get(key) is not None for key in CUT):
         problem = "holds a pruned model, whose layers have shapes of their own"
         raise InputError(directory, problem, "course_lib.compression.load_pruned to load it")
     weights = find_weights(directory)
     shapes = weight_shapes(weights)
     check_sizes(config_file, settings, shapes)
-    vocab_size = config.get("vocab_size", settings.get("vocab_size"))
-    _check_vocabulary(directory / "vocab.txt", vocab_size)
-    names = _class_names(config_file, settings)
-    head = next((shape[-1] for name, shape in shapes.items() if _is_head(name) and shape), None)
-    kinds = settings.get("architectures") or []
-    if (trained or head is not None) and kinds and not kinds[0].endswith(CLASSIFIER):
-        raise InputError(config_file, f"is of {kinds[0]}", f"a model {CLASSIFIER}")
-    if trained and not (head and names and kinds):
-        lacks = "no classifier head" if not head else "no id2label" if not names else "no task"
-        raise InputError(directory, f"is no trained classifier: {lacks}", "what save_model wrote")
-    if head is not None and names and len(names) != head:
-        problem = f"names {len(names)} classes in id2label, but the weights have {head}"
-        raise InputError(config_file, problem, "one name a class")
-    saved_classes = len(names) or head
-    kind = settings.get("problem_type") == MULTI_LABEL, config.get("problem_type") == MULTI_LABEL
-    before = now = ""
-    if num_classes not in (None, head) or (
-        label_list is not None and saved_labels(directory) not in ([], list(label_list))
-    ):
-        before, now = _classes(names, head), _classes(label_list, num_classes)
-    elif "problem_type" in config and kind[0] != kind[1]:
-        before, now = ("one class a text", "several")[:: -1 if kind[0] else 1]
-    new_head = head is not None and before != now
-    if new_head and trained:
-        raise InputError(directory, f"was trained for {before}", f"one for {now}")
-    if new_head:
+    check_vocabulary(directory / "vocab.txt", config.get("vocab_size", settings.get("vocab_size")))
+    names, head = class_names(config_file, settings), _head_size(shapes)
+    _check_task(config_file, settings, names, head, trained)
+    change = None
+    if head is not None:
+        change = _change_of_classes(directory, head, num_classes, label_list)
+        change = change or _change_of_kind(settings, config)
+    if change and trained:
+        raise InputError(directory, f"was trained for {change[0]}", f"one for {change[1]}")
+    if change:
         config = {"problem_type": None, **config}
     check_saved(directory)
     try:
         model = AutoModelForSequenceClassification.from_pretrained(
             str(directory),
-            num_classes=num_classes or saved_classes or 2,
-            ignore_mismatched_sizes=new_head,
+            num_classes=num_classes or len(names) or head or 2,
+            ignore_mismatched_sizes=change is not None,
             **config,
         )
     except InputError:
         raise
     except Exception as error:  # paddlenlp raises anything from AttributeError to RuntimeError here
         reason = " ".join(str(error).split())[:200]
-        raise InputError(
-            weights, f"does not fit {config_file} ({reason})", "matching weights"
-        ) from error
-    tokenizer = _load_tokenizer(directory)
-    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    missing = [
-        name
-        for name in expected
-        if name not in shapes
-        and _without_prefix(name, model) not in shapes
-        and not (head is None and _is_head(name))
-    ]
-    if missing:  # paddlenlp only warns and leaves them random
-        raise InputError(
-            weights,
-            f"lacks {len(missing)} of the weights that config.json asks for, first {missing[0]}",
-            "all weights of the encoder, and of the classifier or none",
-        )
-    surplus = [
-        name
-        for name in shapes
-        if _without_prefix(name, model).startswith("encoder.")
-        and f"{model.base_model_prefix}.{_without_prefix(name, model)}" not in expected
-    ]
-    if surplus:  # paddlenlp leaves them out without a word
-        raise InputError(
-            weights,
-            f"has {len(surplus)} weights that config.json leaves out, first {surplus[0]}",
-            "the configuration that belongs to it",
-        )
-    if new_head:
-        _renew_head(model, directory, before, now)
+        problem = f"does not fit {config_file} ({reason})"
+        raise InputError(weights, problem, "matching weights") from error
+    tokenizer = load_tokenizer(directory)
+    _check_encoder(weights, shapes, model, with_head=head is not None and change is None)
+    if change:
+        _renew_head(model, directory, *change)
     return model, tokenizer
 
 
-def saved_labels(directory: str | os.PathLike) -> list[str]:
-    """The names of a saved model's classes by id; none where nobody has named them.
+def _check_task(
+    config_file: Path, settings: dict, names: list[str], head: int | None, trained: bool
+) -> None:
+    """Refuse a model of another task, one whose head does not fit, or an untrained one."""
+    classes = settings.get("architectures") or []
+    if (trained or head is not None) and classes and not classes[0].endswith(CLASSIFIER):
+        raise InputError(config_file, f"is of {classes[0]}", f"a model {CLASSIFIER}")
+    if trained and not (head and names and classes):
+        lacks = "no classifier head" if not head else "no id2label" if not names else "no task"
+        problem = f"is no trained classifier: {lacks}"
+        raise InputError(config_file.parent, problem, "what save_model wrote")
+    if head is not None and names and len(names) != head:
+        problem = f"names {len(names)} classes in id2label, but the weights have {head}"
+        raise InputError(config_file, problem, "one name per class")
 
-    Raises:
-        InputError: config.json is missing or damaged.
+
+def _change_of_classes(
+    directory: Path, head: int, num_classes: int | None, label_list: Sequence[str] | None
+) -> tuple[str, str] | None:
+    """What a directory's head was trained for and what is wanted instead, where they differ."""
+    names = saved_labels(directory)
+    renamed = label_list is not None and names not in ([], list(label_list))
+    if num_classes in (None, head) and not renamed:
+        return None
+    return _classes(names, head), _classes(label_list, num_classes)
+
+
+def _change_of_kind(settings: dict, config: dict) -> tuple[str, str] | None:
+    kinds = [one.get("problem_type") == MULTI_LABEL for one in (settings, config)]
+    if "problem_type" not in config or kinds[0] == kinds[1]:
+        return None
+    before, now = ("several classes", "one class") if kinds[0] else ("one class", "several classes")
+    return f"{before} per text", f"{now} per text"
+
+
+def _check_encoder(file: Path, shapes: Shapes, model: paddle.nn.Layer, with_head: bool) -> None:
+    """Compare the weights in a file with the model's: the encoder's, and the head's if asked.
+
+    The file may be of a bare encoder, without the prefix, or of another head, which is left out.
     """
-    file = Path(directory, "config.json")
-    names = _class_names(file, _read_config(file))
-    return [] if names == [f"LABEL_{number}" for number in range(len(names))] else names
+    body = f"{model.base_model_prefix}."
+    wanted = {name: s for name, s in shapes_of(model).items() if with_head or not _is_head(name)}
+    there = {
+        name if name.startswith(body) or _is_head(name) else f"{body}{name}": shape
+        for name, shape in shapes.items()
+    }
+    known = {
+        name: shape
+        for name, shape in there.items()
+        if name in wanted or name.startswith(f"{body}encoder.")
+    }
+    check_weights(file, known, wanted, "the weights that belong to config.json")
 
 
 def check_head(
@@ -342,13 +314,12 @@ def check_head(
     Where the head's names are others, or as many but in another order, it gets a new one of random
     weights, and a warning says so. (PaddleNLP would train the old one on under new names.)
     """
-    if Path(directory).is_dir():
-        shapes = weight_shapes(find_weights(Path(directory)))
-        head = next((shape[-1] for name, shape in shapes.items() if _is_head(name) and shape), None)
-        other = saved_labels(directory) not in ([], list(label_list)) or head != len(label_list)
-        if head is not None and other:
-            before = _classes(saved_labels(directory), head)
-            _renew_head(model, directory, before, _classes(label_list, None))
+    directory = Path(directory)
+    head = _head_size(weight_shapes(find_weights(directory))) if directory.is_dir() else None
+    if head is not None:
+        change = _change_of_classes(directory, head, len(label_list), label_list)
+        if change:
+            _renew_head(model, directory, *change)
 
 
 def check_same_labels(model: paddle.nn.Layer, directory: str | os.PathLike) -> None:
@@ -386,7 +357,7 @@ def _classes(names: Sequence[str] | None, count: int | str | None) -> str:
 
 def _from_hub(name: str, num_classes: int, config: dict):
     if os.sep in name and (name.startswith((".", os.sep, "~")) or Path(name).parent.is_dir()):
-        raise InputError(name, "does not exist", "a directory written by save_model")
+        raise InputError(name, "does not exist", SAVED)
     try:
         model = AutoModelForSequenceClassification.from_pretrained(
             name, num_classes=num_classes, **config
@@ -403,116 +374,10 @@ def _from_hub(name: str, num_classes: int, config: dict):
     return model, tokenizer
 
 
-_NUMBERS = {  # settings that Paddle fails at only when the model runs: types and bounds
-    **dict.fromkeys(("attention_probs_dropout_prob", "hidden_dropout_prob"), ((int, float), 0, 1)),
-    "max_seq_length": ((int,), 3, 1 << 20),
-    "num_attention_heads": ((int,), 1, 1 << 20),
-    "pad_token_id": ((int,), 0, 1 << 30),
-}
-
-
-def _read_config(path: Path) -> dict:
-    expected = "the file that save_model wrote"
-    if not path.is_file():
-        raise InputError(path.parent, "has no config.json", "a directory written by save_model")
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-        json.dumps(settings, ensure_ascii=False).encode()  # halves of characters are no text
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(path, f"is not JSON ({error})", expected) from None
-    if not isinstance(settings, dict):
-        raise InputError(path, f"is a JSON {type(settings).__name__}, not an object", expected)
-    for name, (kinds, least, most) in _NUMBERS.items():
-        value = settings.get(name, least)
-        if name == "max_seq_length" and value is None:
-            continue
-        if type(value) not in kinds or not least <= value <= most:
-            kind = "whole number" if kinds == (int,) else "number"
-            expected = f"a {kind} from {least} to {most:.0f}"
-            raise InputError(path, f"its {name} is {value!r:.40}", expected)
-    kinds = settings.get("architectures") or []
-    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
-        raise InputError(path, "its architectures are no list of names", expected)
-    return settings
-
-
-def _class_names(path: Path, settings: dict) -> list[str]:
-    """The names in id2label by id; none where the configuration has none."""
-    mapping = settings.get("id2label")
-    if mapping is None:
-        return []
-    expected = 'one name for each class, such as {"0": "negative", "1": "positive"}'
-    if not isinstance(mapping, Mapping) or not mapping:
-        raise InputError(path, "its id2label is no mapping of ids to names", expected)
-    if set(mapping) != {str(index) for index in range(len(mapping))}:
-        problem = f"the ids in its id2label are {', '.join(mapping)[:60]}"
-        raise InputError(path, problem, f"0 to {len(mapping) - 1}, each once")
-    names = [mapping[str(index)] for index in range(len(mapping))]
-    if not all(isinstance(name, str) and name.strip() for name in names):
-        raise InputError(path, "a name in its id2label is empty or no text", expected)
-    if len(set(names)) < len(names):
-        raise InputError(path, "its id2label repeats a name", expected)
-    return names
-
-
-def _check_vocabulary(path: Path, vocab_size) -> None:
-    """Compare the tokens of vocab.txt and added_tokens.json with the rows of the embedding.
-
-    A missing token would shift the ids of all that follow it. The published ERNIEs of 18,000 and
-    40,000 rows have a few rows more than tokens, rounded up to whole thousands.
-    """
-    if not path.is_file():
-        raise InputError(path.parent, "has no vocab.txt", "a directory written by save_model")
-    if not isinstance(vocab_size, int):  # left to the class's default, which nothing can compare
-        return
-    try:
-        with open(path, encoding="utf-8") as lines:  # the lines that the tokenizer will count
-            tokens = sum(1 for _ in lines)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path, f"cannot be read ({error})", "one token a line, UTF-8") from None
-    added = path.with_name("added_tokens.json")  # what `add_tokens` has added
-    try:
-        tokens += len(json.loads(added.read_text(encoding="utf-8"))) if added.is_file() else 0
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(added, f"is not JSON ({error})", "tokens and their ids") from None
-    rounded_up = vocab_size % 1000 == 0 and 0 < vocab_size - tokens < 100
-    if tokens != vocab_size and not rounded_up:
-        expected = f"{vocab_size}, the vocab_size in config.json"
-        raise InputError(path, f"has {tokens} tokens", expected)
-
-
-def _load_tokenizer(directory: Path):
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(directory))
-    except InputError:
-        raise
-    except Exception as error:  # as with models: anything
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(
-            directory, f"its tokenizer cannot be loaded ({reason})", "the files of save_model"
-        ) from error
-    for token in tokenizer.all_special_tokens:
-        if token in tokenizer.added_tokens_encoder:  # paddlenlp gives it a new id by itself
-            raise InputError(directory / "vocab.txt", f"lacks {token}", "all special tokens")
-    return tokenizer
-
-
 def _is_head(name: str) -> bool:
-    return name.startswith(HEAD_PREFIXES)
+    return name.startswith(HEAD_PREFIX)
 
 
-def _without_prefix(name: str, model: paddle.nn.Layer) -> str:
-    return name.removeprefix(f"{model.base_model_prefix}.")
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep paddlenlp from printing a line for every file, and from running what pickles hold."""
-    logger = logging.getLogger("PaddleNLP")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with checked_pickles():
-            yield
-    finally:
-        logger.setLevel(level)
+def _head_size(shapes: Shapes) -> int | None:
+    """How many classes the head in a weight file has; None where there is no head."""
+    return next((shape[-1] for name, shape in shapes.items() if _is_head(name) and shape), None)

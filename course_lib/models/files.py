@@ -1,49 +1,48 @@
-"""Weight files: reading them runs no code, writing them leaves no pickle.
+"""A model's directory: reading, checking and writing its weights, configuration and vocabulary.
 
-The course writes safetensors and JSON, which hold names and numbers only. `paddle.save` writes
-pickles (`.pdparams`, `.pdopt`), and unpickling can call any function. Here a pickle is read by an
-unpickler that knows arrays, dicts, lists, numbers and texts, and refuses everything else, unless
-the caller trusts it.
-
-PaddleNLP reads pickles by itself in `from_pretrained` and in its Trainer. Inside
-`checked_pickles()`, and only there, `paddle.load` is replaced by the reader of this module.
+The course writes safetensors and JSON, which hold names and numbers only, so loading them runs no
+code. The pickles of others are read by `course_lib.models.pickles`.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-import re
-import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import json
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import ClassVar
 
+from course_lib.models.pickles import damage_named, read_pickle
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.manifest import describe_file, verify_model, write_manifest
-from course_lib.runtime.trust import trusts_pickles
 
 import numpy as np
 import paddle
-from paddlenlp.transformers.ernie import tokenizer as ernie_tokenizer
-from safetensors import SafetensorError, safe_open
+from paddlenlp.transformers import AutoTokenizer
+from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
 Arrays = Mapping[str, np.ndarray]
+Shapes = Mapping[str, tuple[int, ...]]
 
 WEIGHT_FILES = ("model.safetensors", "model_state.pdparams")
-SHARDS = tuple(f"{name}.index.json" for name in WEIGHT_FILES)
 VOCABULARIES = ("vocab.txt", "added_tokens.json", "tokenizer.json", "tokenizer_config.json")
 VOCABULARIES += ("special_tokens_map.json", "sentencepiece.bpe.model", "spiece.model")
 VOCABULARIES += ("dict.wordseg.pickle",)
 SIZES = ("hidden_size", "intermediate_size", "vocab_size")
 SIZES += ("max_position_embeddings", "type_vocab_size", "task_type_vocab_size")
-TRUST = "--trust_pickle or course_lib.models.trust_pickles() if you trust whoever made it"
-_paddle_load = paddle.load
-_lock, _open = threading.Lock(), [0]
+SAVED = "a directory written by save_model"
+
+# Settings that make Paddle fail only when the model runs: their types and bounds.
+_NUMBERS: dict[str, tuple[tuple[type, ...], int, int]] = {
+    "attention_probs_dropout_prob": ((int, float), 0, 1),
+    "hidden_dropout_prob": ((int, float), 0, 1),
+    "max_seq_length": ((int,), 3, 1 << 20),
+    "num_attention_heads": ((int,), 1, 1 << 20),
+    "pad_token_id": ((int,), 0, 1 << 30),
+}
+
+
+# ---- weights
 
 
 def read_weights(path, trust_pickle: bool = False) -> dict[str, np.ndarray]:
@@ -58,24 +57,24 @@ def read_weights(path, trust_pickle: bool = False) -> dict[str, np.ndarray]:
             something else than arrays by name.
     """
     path = Path(path)
-    if path.suffix != ".safetensors":
-        state = read_pickle(path, trust_pickle)
-        if not isinstance(state, dict):
-            raise InputError(path, f"holds a {type(state).__name__}", "arrays by name")
-        for name, value in state.items():
-            if not isinstance(name, str) or not isinstance(value, np.ndarray):
-                problem = f"holds a {type(value).__name__} called {name!r:.80}"
-                raise InputError(path, problem, "arrays by name")
-        return state
-    with _damage(path, "a .safetensors file"):
-        return load_file(path)
+    if path.suffix == ".safetensors":
+        with damage_named(path, "a .safetensors file"):
+            return load_file(path)
+    state = read_pickle(path, trust_pickle)
+    if not isinstance(state, dict):
+        raise InputError(path, f"holds a {type(state).__name__}", "arrays by name")
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, np.ndarray):
+            problem = f"holds a {type(value).__name__} called {name!r:.80}"
+            raise InputError(path, problem, "arrays by name")
+    return state
 
 
 def write_weights(path, weights: Arrays, framework: str = "np") -> None:
     """Write a .safetensors file, whole or not at all.
 
     Args:
-        framework: what the metadata shall say: PaddleNLP reads "np", Hugging Face "pt", only.
+        framework: the format in its metadata: PaddleNLP reads only "np", Hugging Face only "pt".
     """
     arrays = {name: np.ascontiguousarray(array) for name, array in weights.items()}
     with atomic_file(path, "wb") as handle:
@@ -83,46 +82,58 @@ def write_weights(path, weights: Arrays, framework: str = "np") -> None:
 
 
 def weight_shapes(path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes in a weight file; finds out on the way whether the file is whole.
+    """Read names and shapes of the weights in a file, which also shows whether it is whole.
 
     Raises:
         InputError: as `read_weights`.
     """
     if Path(path).suffix != ".safetensors":
         return {name: value.shape for name, value in read_weights(path).items()}
-    with _damage(path, "a .safetensors file"), safe_open(path, framework="np") as file:
+    with damage_named(path, "a .safetensors file"), safe_open(path, framework="np") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
-def read_pickle(path, trust_pickle: bool = False, **options) -> object:
-    """Read what `paddle.save` wrote, without running code that the file may hold.
+def shapes_of(layer: paddle.nn.Layer) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a layer's weights, for `check_weights`."""
+    return {name: tuple(value.shape) for name, value in layer.state_dict().items()}
+
+
+def check_weights(where, shapes: Shapes, wanted: Shapes, expected: str) -> None:
+    """Refuse weights whose names and shapes are not exactly those that a model has.
+
+    PaddleNLP only warns of a missing weight and leaves it random, and ignores one too many.
 
     Args:
-        trust_pickle: let it run that code; so does `trust_pickles`.
-        **options: those of `paddle.load`; arrays stay NumPy's unless `return_numpy=False`.
+        where: the file or directory of the weights, for the message.
+        shapes: of the weights in the file, by name.
+        wanted: of the model's weights, by name (`shapes_of`).
+        expected: what would be right, for the message.
 
     Raises:
-        InputError: no such file, a damaged one, or a pickle that names something else than arrays,
-            dicts, lists, numbers and texts.
+        InputError: naming the first weight that differs, both shapes, and how many differ.
     """
-    options = {"return_numpy": True, **options}
-    with _damage(path, "a file that paddle.save wrote"):
-        content = Path(path).read_bytes()
-        if not (trust_pickle or trusts_pickles()):
-            loaded = _Unpickler(io.BytesIO(content), path).load()
-            content = pickle.dumps(_unwrapped(loaded, [len(content)]), 4)
-        return _paddle_load(io.BytesIO(content), **options)
+    names = sorted(shapes.keys() | wanted.keys())
+    differing = [name for name in names if shapes.get(name) != wanted.get(name)]
+    if differing:
+        there, here = (
+            list(side[differing[0]]) if differing[0] in side else "absent"
+            for side in (shapes, wanted)
+        )
+        more = f", and {len(differing) - 1} more weights differ" if differing[1:] else ""
+        problem = f"is of another model: {differing[0]} is {there} there and {here} here{more}"
+        raise InputError(where, problem, expected)
 
 
 def find_weights(directory: Path) -> Path:
-    """The weight file of a model's directory.
+    """Find the weight file of a model's directory.
 
     Raises:
         InputError: there is none, or weights in several files, which PaddleNLP would prefer.
     """
-    for name in SHARDS:
-        if (directory / name).is_file():
-            raise InputError(directory / name, "is of weights in several files", "one weight file")
+    for name in WEIGHT_FILES:
+        index = directory / f"{name}.index.json"
+        if index.is_file():
+            raise InputError(index, "is of weights in several files", "one weight file")
     for name in WEIGHT_FILES:
         if (directory / name).is_file():
             return directory / name
@@ -130,6 +141,9 @@ def find_weights(directory: Path) -> Path:
     if (directory / "deploy.json").is_file():
         raise InputError(directory, "is an export, to be served", f"a trained model, {expected}")
     raise InputError(directory, "has no weights", expected)
+
+
+# ---- writing a directory
 
 
 def save_pretrained(directory: Path, model, tokenizer=None, more: Iterable[str] = ()) -> None:
@@ -162,6 +176,9 @@ def list_files(directory: Path, more: Iterable[str] = ()) -> None:
     write_manifest(directory, {name: describe_file(file) for name, file in files.items()})
 
 
+# ---- reading and checking a directory
+
+
 def check_saved(directory: Path) -> None:
     """Refuse a model's directory in which a file has changed since `save_pretrained`.
 
@@ -171,8 +188,73 @@ def check_saved(directory: Path) -> None:
     verify_model(directory, (*WEIGHT_FILES, *VOCABULARIES))
 
 
-def check_sizes(where, config: Mapping, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse, before memory is gone, a configuration of sizes that its weights cannot have.
+def read_config(path: Path) -> dict:
+    """Read a model's config.json, and check what Paddle would stumble over later.
+
+    Raises:
+        InputError: it is missing, is not a JSON object, or a setting is out of its range.
+    """
+    expected = "the file that save_model wrote"
+    if not path.is_file():
+        raise InputError(path.parent, "has no config.json", SAVED)
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(settings, ensure_ascii=False).encode()  # fails on half a surrogate pair
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(path, f"is not JSON ({error})", expected) from None
+    if not isinstance(settings, dict):
+        raise InputError(path, f"is a JSON {type(settings).__name__}, not an object", expected)
+    for name, (kinds, min_, max_) in _NUMBERS.items():
+        value = settings.get(name, min_)
+        if name == "max_seq_length" and value is None:
+            continue
+        if type(value) not in kinds or not min_ <= value <= max_:
+            kind = "whole number" if kinds == (int,) else "number"
+            raise InputError(
+                path, f"its {name} is {value!r:.40}", f"a {kind} from {min_} to {max_}"
+            )
+    classes = settings.get("architectures") or []
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        raise InputError(path, "its architectures are no list of names", expected)
+    return settings
+
+
+def class_names(path: Path, settings: Mapping) -> list[str]:
+    """The names in a configuration's id2label by id; empty where it has none.
+
+    Raises:
+        InputError: id2label is not a mapping of 0, 1, 2, ... to different names.
+    """
+    mapping = settings.get("id2label")
+    if mapping is None:
+        return []
+    expected = 'one name for each class, such as {"0": "negative", "1": "positive"}'
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise InputError(path, "its id2label is no mapping of ids to names", expected)
+    if set(mapping) != {str(index) for index in range(len(mapping))}:
+        problem = f"the ids in its id2label are {', '.join(mapping)[:60]}"
+        raise InputError(path, problem, f"0 to {len(mapping) - 1}, each once")
+    names = [mapping[str(index)] for index in range(len(mapping))]
+    if not all(isinstance(name, str) and name.strip() for name in names):
+        raise InputError(path, "a name in its id2label is empty or no text", expected)
+    if len(set(names)) < len(names):
+        raise InputError(path, "its id2label repeats a name", expected)
+    return names
+
+
+def saved_labels(directory: str | os.PathLike) -> list[str]:
+    """The names of a saved model's classes by id; empty where nobody has named them.
+
+    Raises:
+        InputError: config.json is missing or damaged.
+    """
+    file = Path(directory, "config.json")
+    names = class_names(file, read_config(file))
+    return [] if names == [f"LABEL_{number}" for number in range(len(names))] else names
+
+
+def check_sizes(where, config: Mapping, shapes: Shapes) -> None:
+    """Refuse a configuration of sizes that its weights cannot have, before memory runs out.
 
     Args:
         where: the configuration's file, for the message.
@@ -187,159 +269,60 @@ def check_sizes(where, config: Mapping, shapes: Mapping[str, tuple[int, ...]]) -
         raise InputError(where, "has init_args, as older versions of PaddleNLP wrote", expected)
     filled = [shape for shape in shapes.values() if 0 not in shape]  # others have any other size
     largest = max((size for shape in filled for size in shape), default=0)
-    most = dict.fromkeys(SIZES, largest)
+    limits = {**dict.fromkeys(SIZES, largest), "num_hidden_layers": len(filled)}
     if config.get("neurons_per_layer") is not None:  # of a pruned model, which was larger once
-        most["intermediate_size"] = max(largest, 1 << 14)
-    for name, limit in {**most, "num_hidden_layers": len(filled)}.items():
+        limits["intermediate_size"] = max(largest, 1 << 14)
+    for name, limit in limits.items():
         size = config.get(name)
         if name in config and (type(size) is not int or not 0 <= size <= limit):
             problem = f"its {name} is {size!r:.40}"
             raise InputError(where, problem, f"a whole number, at most {limit} by the weights")
 
 
-@contextmanager
-def checked_pickles() -> Iterator[None]:
-    """Have PaddleNLP read pickles as `read_pickle` does, in this block (and in other threads)."""
-    with _lock:
-        _open[0] += 1
-        paddle.load, ernie_tokenizer.pickle = _load, SimpleNamespace(load=_load_open)
-    try:
-        yield
-    finally:
-        with _lock:
-            _open[0] -= 1
-            if not _open[0]:
-                paddle.load, ernie_tokenizer.pickle = _paddle_load, pickle
+def check_vocabulary(path: Path, vocab_size: object) -> None:
+    """Compare the tokens of vocab.txt and added_tokens.json with the rows of the embedding.
 
+    A missing token would shift the ids of all that follow it. The published ERNIEs of 18,000 and
+    40,000 rows have a few rows more than tokens, rounded up to whole thousands.
 
-def _load(path, **options) -> object:
-    if hasattr(path, "read"):  # in memory: nobody's file
-        return _paddle_load(path, **options)
-    return read_pickle(path, **{"return_numpy": False, **options})
-
-
-def _load_open(file) -> object:
-    """For ErnieTinyTokenizer, which unpickles its list of words."""
-    with file:
-        return read_pickle(file.name)
-
-
-class _Refused(InputError):
-    pass
-
-
-class _Dtype:
-    """Stands for numpy.dtype, whose own __setstate__ believes whatever a file says of it."""
-
-    def __init__(self, code: str, *_) -> None:
-        if not re.fullmatch(r"[<>|=]?(b1|[iu][1248]|f[248]|c8|c16)", code):
-            raise ValueError(f"an array of type {code}")
-        self.dtype = np.dtype(code)
-
-    def __setstate__(self, state: tuple) -> None:
-        if state[1] in ("<", ">"):
-            self.dtype = self.dtype.newbyteorder(state[1])
-
-
-class _Array:
-    """Stands for an array until its numbers have been read."""
-
-    def __init__(self, *_) -> None:
-        self.value = np.zeros(0)
-
-    def __setstate__(self, state: tuple) -> None:
-        _, shape, kind, fortran, data = state
-        data = data.encode("latin1") if isinstance(data, str) else data
-        flat = np.frombuffer(data, kind.dtype)
-        self.value = flat.reshape(shape, order="F" if fortran else "C").copy()
-
-
-def _scalar(kind: _Dtype, data: bytes) -> object:
-    return np.frombuffer(data, kind.dtype)[0].item()
-
-
-def _latin1(text: str, encoding: str) -> bytes:
-    """How a protocol of before Python 3 writes bytes."""
-    if encoding != "latin1":
-        raise ValueError(f"bytes as {encoding}")
-    return text.encode("latin1")
-
-
-_KNOWN = {
-    ("builtins", "bytes"): lambda: b"",  # and not as many as a file asks for
-    ("builtins", "set"): set,
-    ("builtins", "tuple"): tuple,  # (name, array): a tensor
-    ("collections", "OrderedDict"): OrderedDict,
-    ("_codecs", "encode"): _latin1,
-    ("numpy", "dtype"): _Dtype,
-    ("numpy", "ndarray"): _Array,
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy.core.multiarray", "scalar"): _scalar,
-}
-
-
-class _Unpickler(pickle._Unpickler):
-    """Python's own, as the one in C takes the memory that a file asks for, before it reads on."""
-
-    dispatch: ClassVar = dict(pickle._Unpickler.dispatch)
-    del dispatch[pickle.BYTEARRAY8[0]]  # the only one that takes it here
-
-    def __init__(self, file, path) -> None:
-        super().__init__(file, encoding="latin1")
-        self.path = path
-
-    def find_class(self, module: str, name: str) -> object:
-        modern = module.replace("__builtin__", "builtins").replace("numpy._core", "numpy.core")
-        if (modern, name) not in _KNOWN:
-            problem = f"is a pickle that may run code: it names {module}.{name}"
-            raise _Refused(self.path, problem, f".safetensors, or arrays and numbers; or {TRUST}")
-        return _KNOWN[modern, name]
-
-    def load_build(self) -> None:
-        state = self.stack.pop()
-        if isinstance(self.stack[-1], (_Array, _Dtype)):  # nothing else may get attributes
-            self.stack[-1].__setstate__(state)
-
-    dispatch[pickle.BUILD[0]] = load_build
-
-
-def _unwrapped(value: object, room: list[int]) -> object:
-    """Plain objects; what stood for an array is one now.
-
-    Args:
-        room: how many objects there may be: each takes a byte of the file, but for lists in lists
-            that the file names many times, and that would fill the memory.
+    Raises:
+        InputError: a file is missing or damaged, or the numbers differ.
     """
-    room[0] -= 1
-    if room[0] < 0:
-        raise ValueError("it holds itself, or a part of it many times")
-    if isinstance(value, _Array):
-        return value.value
-    if isinstance(value, dict):
-        pairs = value.items()
-        return {_unwrapped(key, room): _unwrapped(one, room) for key, one in pairs}
-    if type(value) in (list, tuple, set):
-        return type(value)(_unwrapped(one, room) for one in value)
-    if value is None or type(value) in (bool, int, float, complex, str, bytes):
-        return value
-    raise ValueError(f"a {type(value).__name__} by itself")
-
-
-@contextmanager
-def _damage(path, expected: str) -> Iterator[None]:
+    if not path.is_file():
+        raise InputError(path.parent, "has no vocab.txt", SAVED)
+    if not isinstance(vocab_size, int):  # left to the class's default, which nothing can compare
+        return
     try:
-        if not Path(path).is_file():
-            raise InputError(path, "does not exist", expected)
-        yield
+        with open(path, encoding="utf-8") as lines:  # the lines that the tokenizer will count
+            tokens = sum(1 for _ in lines)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, f"cannot be read ({error})", "one token per line, UTF-8") from None
+    added = path.with_name("added_tokens.json")  # what `add_tokens` has added
+    try:
+        tokens += len(json.loads(added.read_text(encoding="utf-8"))) if added.is_file() else 0
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise InputError(added, f"is not JSON ({error})", "tokens and their ids") from None
+    rounded_up = vocab_size % 1000 == 0 and 0 < vocab_size - tokens < 100
+    if tokens != vocab_size and not rounded_up:
+        expected = f"{vocab_size}, the vocab_size in config.json"
+        raise InputError(path, f"has {tokens} tokens", expected)
+
+
+def load_tokenizer(directory: Path):
+    """Load the tokenizer of a saved model or an export, with AutoTokenizer.
+
+    Raises:
+        InputError: its files are damaged, or lack a special token.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(directory))
     except InputError:
         raise
-    except SafetensorError as error:
-        raise InputError(path, f"is damaged ({_short(error)})", expected) from None
-    except MemoryError:
-        raise
-    except Exception as error:  # a cut pickle can raise nearly anything
-        raise InputError(path, f"is damaged ({_short(error)})", expected) from error
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__
+    except Exception as error:  # PaddleNLP raises anything from AttributeError to RuntimeError
+        reason = " ".join(str(error).split())[:200]
+        problem = f"its tokenizer cannot be loaded ({reason})"
+        raise InputError(directory, problem, "the files of save_model") from error
+    for token in tokenizer.all_special_tokens:
+        if token in tokenizer.added_tokens_encoder:  # paddlenlp gives it a new id by itself
+            raise InputError(directory / "vocab.txt", f"lacks {token}", "all special tokens")
+    return tokenizer

@@ -1,4 +1,4 @@
-"""Whether pickles may run the code that they hold (see `course_lib.models.files`)."""
+"""Whether pickles may run the code that they hold (see `course_lib.models.pickles`)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.models.backbone import _quiet
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
 from course_lib.runtime.machine import child_environment
@@ -79,7 +79,7 @@ def largest_batch(
     tried: list[tuple[int, int | None]] = []
     low, high, size = 0, most + 1, 1
     with tempfile.TemporaryDirectory(prefix="largest-batch-") as directory:
-        with _quiet():
+        with quiet_paddlenlp():
             model.config.save_pretrained(directory)
         job = {"class": [kind.__module__, kind.__name__], "config": directory}
         child = _Child({**job, "length": length, "budget": budget}, timeout)
@@ -201,7 +201,7 @@ def _train() -> None:
     job = json.loads(sys.stdin.readline())
     Path("/proc/self/oom_score_adj").write_text("1000")  # rather this one than the notebook
     kind = getattr(importlib.import_module(job["class"][0]), job["class"][1])
-    with _quiet():
+    with quiet_paddlenlp():
         model = kind(kind.config_class.from_pretrained(job["config"]))
     model.train()
     optimizer = paddle.optimizer.AdamW(0.0, parameters=model.parameters())

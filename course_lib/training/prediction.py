@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from course_lib.data import batchify_fn, convert_example
+from course_lib.data.batching import map_by_length
 from course_lib.data.features import IGNORED
 from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
@@ -121,39 +122,64 @@ def predict(
         "probabilities" (all classes by name).
 
     Raises:
-        InputError: a text is empty, `data` is one text instead of several, `batch_size` is below 1,
-            or the model's scores are not finite numbers.
+        InputError: a text is empty, `data` is one text instead of several, or the model's scores
+            are not finite numbers.
     """
+    names = label_map if label_map is not None else model.config.id2label
     if isinstance(data, (str, bytes, Mapping)):
         raise InputError("data", f"is one {type(data).__name__}", "a list of texts or examples")
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise InputError("batch_size", f"is {batch_size!r}", "a whole number of at least 1")
-    names = label_map if label_map is not None else model.config.id2label
     texts = [item["text"] if isinstance(item, Mapping) else item for item in data]
-    for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str) or is_blank(text):
-            raise InputError("data", f"text {number} is empty or no text", "a non-empty string")
-    rows = [
-        convert_example(
-            {"text": text}, tokenizer=tokenizer, max_seq_length=max_seq_length, is_test=True
+    scores = text_scores(model, tokenizer, texts, batch_size, max_seq_length)
+    results = []
+    for text, row in zip(texts, F.softmax(paddle.to_tensor(scores), axis=-1).numpy(), strict=True):
+        best = int(row.argmax())
+        results.append(
+            {
+                "text": text,
+                "label": names[best],
+                "probability": float(row[best]),
+                "probabilities": {names[i]: float(p) for i, p in enumerate(row)},
+            }
         )
-        for text in texts
+    return results
+
+
+def text_scores(
+    model: paddle.nn.Layer,
+    tokenizer,
+    texts: Sequence[str],
+    batch_size: int = 32,
+    max_seq_length: int = 128,
+) -> np.ndarray:
+    """A classifier's logits of texts, float32 [texts, classes], in the order given.
+
+    Raises:
+        InputError: a text is empty, or a score is not a finite number.
+    """
+    check_texts(texts)
+    rows = [
+        convert_example({"text": text}, tokenizer, max_seq_length, is_test=True) for text in texts
     ]
     batchify = batchify_fn(tokenizer, is_test=True)
-    order = sorted(range(len(rows)), key=lambda index: len(rows[index][0]))
-    results: list[dict] = [{} for _ in rows]
+
+    def run(batch: list[tuple]) -> np.ndarray:
+        logits = model(*map(paddle.to_tensor, batchify(batch)))
+        check_scores(logits)
+        return logits.numpy()
+
     with inference_mode(model):
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
-            batch = batchify([rows[index] for index in chosen])
-            logits = model(*[paddle.to_tensor(np.asarray(part)) for part in batch])
-            check_scores(logits)
-            for index, row in zip(chosen, F.softmax(logits, axis=-1).numpy(), strict=True):
-                best = int(row.argmax())
-                results[index] = {
-                    "text": texts[index],
-                    "label": names[best],
-                    "probability": float(row[best]),
-                    "probabilities": {names[i]: float(p) for i, p in enumerate(row)},
-                }
-    return results
+        results = map_by_length(run, rows, batch_size, length=lambda row: len(row[0]))
+    return np.stack(results) if results else np.zeros((0, model.num_classes), "float32")
+
+
+def check_texts(texts: Sequence[str], name: str = "texts") -> None:
+    """Refuse what is not a list of texts with something in each; a model answers blanks as well.
+
+    Raises:
+        InputError: names the first that is none.
+    """
+    if isinstance(texts, (str, bytes)):
+        raise InputError(name, "is one text", "a list of texts")
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str) or is_blank(text):
+            raise InputError(name, f"text {number} is empty or not a string", "a non-empty text")

@@ -7,7 +7,8 @@ import json
 import os
 from pathlib import Path
 
-from course_lib.models.files import read_pickle
+from course_lib.models.files import check_weights, shapes_of
+from course_lib.models.pickles import read_pickle
 from course_lib.runtime import InputError, atomic_directory, atomic_file
 from course_lib.runtime.errors import whole
 from course_lib.training.checkpoint import optimizer_arrays, restore_optimizer
@@ -49,17 +50,8 @@ def load_plain(layer: paddle.nn.Layer, file: str | os.PathLike) -> None:
     """
     check_layer("layer", layer)
     state = _read(Path(file))
-    own = layer.state_dict()
-    problems = [f"lacks {name}" for name in own if name not in state]
-    problems += [f"has {name}, which the layer has not" for name in state if name not in own]
-    problems += [
-        f"has {name} of shape {list(np.shape(state[name]))} for {list(own[name].shape)}"
-        for name in own
-        if name in state and list(np.shape(state[name])) != list(own[name].shape)
-    ]
-    if problems:
-        more = f" and {len(problems) - 1} more" if problems[1:] else ""
-        raise InputError(file, f"{problems[0]}{more}", "the weights of a layer that is built alike")
+    shapes = {name: np.shape(value) for name, value in state.items()}
+    check_weights(file, shapes, shapes_of(layer), "the weights of a layer that is built alike")
     layer.set_state_dict(state)
 
 

@@ -21,17 +21,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, ResumableBatchSampler
-from course_lib.models.backbone import _quiet, check_same_labels
+from course_lib.models.backbone import check_same_labels
 from course_lib.models.files import (
     WEIGHT_FILES,
-    checked_pickles,
+    check_weights,
     find_weights,
-    read_pickle,
     read_weights,
     save_pretrained,
+    shapes_of,
     weight_shapes,
     write_weights,
 )
+from course_lib.models.patches import checked_pickles, quiet_paddlenlp
+from course_lib.models.pickles import read_pickle
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.errors import whole
 from course_lib.runtime.manifest import check_described, describe_files, verify_files
@@ -507,7 +509,7 @@ class CourseTrainer(Trainer):
             for rows in (few, data):  # some metrics need all rows, or names that come later
                 try:
                     loader = self.get_eval_dataloader(rows)
-                    with _quiet():
+                    with quiet_paddlenlp():
                         loop = self.evaluation_loop(
                             loader, "Metrics", ignore_keys=ignore_keys, metric_key_prefix=prefix
                         )
@@ -559,16 +561,9 @@ class CourseTrainer(Trainer):
     def _check_weights(self, checkpoint: Path) -> None:
         if self._special() and not any((checkpoint / name).is_file() for name in WEIGHT_FILES):
             return  # another of upstream's formats, which it checks itself
-        theirs = {
-            name: list(shape) for name, shape in weight_shapes(find_weights(checkpoint)).items()
-        }
-        ours = {name: list(value.shape) for name, value in self.model.state_dict().items()}
         # upstream passes over what is missing, over what is too much and over other shapes (1224)
-        for name in sorted(ours.keys() | theirs.keys()):
-            if ours.get(name) != theirs.get(name):
-                have, want = theirs.get(name, "absent"), ours.get(name, "absent")
-                problem = f"is one of another model: {name} is {have} there and {want} here"
-                raise InputError(checkpoint, problem, "a checkpoint of this model")
+        shapes = weight_shapes(find_weights(checkpoint))
+        check_weights(checkpoint, shapes, shapes_of(self.model), "a checkpoint of this model")
         check_same_labels(self.model, checkpoint)
         for name, value in _read_seal(checkpoint).get("batches", {}).items():
             now = self._describe_batches().get(name)

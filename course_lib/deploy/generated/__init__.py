@@ -1,4 +1,4 @@
-"""What `triton` and `paddle_serving` copy, as it is, into the directories that they write.
+"""What `triton` copies, as it is, into the repositories that it writes.
 
-These files run in the servers' own environments, without course_lib, so each stands alone.
+These files run in the server's own environment, without course_lib, so each stands alone.
 """

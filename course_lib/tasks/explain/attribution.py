@@ -182,7 +182,7 @@ def integrated_gradients(
             with paddle.enable_grad():
                 found, vectors = score(points[chosen])
                 # not paddle.grad(found, vectors): without a gradient of its scale, layer_norm's
-                # derivative is wrong on the CPU (see models/mended.py)
+                # derivative is wrong on the CPU (see models/patches.py)
                 found.sum().backward()
             total += weights[chosen] @ (vectors.grad * way).sum(axis=-1).numpy()
     finally:

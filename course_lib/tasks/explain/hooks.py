@@ -14,6 +14,7 @@ from pathlib import Path
 
 from course_lib.data import convert_example
 from course_lib.deploy import Predictor, export_model
+from course_lib.models import encoder_of
 from course_lib.runtime import InputError
 from course_lib.training.prediction import inference_mode
 
@@ -68,9 +69,7 @@ def encoder_layers(model: paddle.nn.Layer) -> dict[str, paddle.nn.Layer]:
     Raises:
         InputError: the model has no `embeddings` and `encoder.layers`.
     """
-    encoder = getattr(model, getattr(model, "base_model_prefix", ""), model)
-    if not hasattr(encoder, "embeddings") or not hasattr(encoder, "encoder"):
-        raise InputError(type(model).__name__, "has no encoder.layers", "a BERT-like encoder")
+    encoder = encoder_of(model)
     layers = {f"layer {i}": one for i, one in enumerate(encoder.encoder.layers, start=1)}
     return {"embeddings": encoder.embeddings, **layers}
 

@@ -13,14 +13,17 @@ from course_lib.data import batchify_fn, convert_example
 from course_lib.deploy import Predictor, export_model
 from course_lib.deploy.export import PROGRAM
 from course_lib.models import load_backbone, suggested_learning_rate
-from course_lib.models.backbone import (
-    MULTI_LABEL,
-    _load_tokenizer,
-    _quiet,
-    _read_config,
-    check_same_labels,
+from course_lib.models.backbone import MULTI_LABEL, check_same_labels
+from course_lib.models.files import (
+    WEIGHT_FILES,
+    check_weights,
+    load_tokenizer,
+    read_config,
+    read_weights,
+    save_pretrained,
+    shapes_of,
 )
-from course_lib.models.files import WEIGHT_FILES, read_weights, save_pretrained
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, seed_everything, select_device
 from course_lib.runtime.errors import whole
 from course_lib.runtime.files import temporary_in
@@ -117,10 +120,10 @@ class Classifier:
                 problem = f"is {max_seq_length}"
                 raise InputError("max_seq_length", problem, f"{most}, as it was exported")
             return cls(predictor)
-        if _read_config(directory / "config.json").get(HEADS) is not None:
+        if read_config(directory / "config.json").get(HEADS) is not None:
             model = load_pruned(directory)
-            with _quiet():
-                tokenizer = _load_tokenizer(directory)
+            with quiet_paddlenlp():
+                tokenizer = load_tokenizer(directory)
         else:
             model, tokenizer = load_backbone(directory, trained=True)
         model.eval()
@@ -179,7 +182,7 @@ class Classifier:
             InputError: the directory cannot be written.
         """
         directory = Path(directory)
-        with temporary_in(directory) as temporary, _quiet():
+        with temporary_in(directory) as temporary, quiet_paddlenlp():
             self.model.config.max_seq_length = self.max_seq_length
             save_thresholds(temporary, self.thresholds)
             save_pretrained(temporary, self.model, self.tokenizer, [THRESHOLDS])
@@ -195,7 +198,7 @@ class Classifier:
         """
         if isinstance(self.model, Predictor):
             raise InputError(self.model.path, "is an export already", "what train or prune wrote")
-        with _quiet():
+        with quiet_paddlenlp():
             return export_model(
                 self.model,
                 directory,
@@ -413,12 +416,7 @@ def _load_weights(model: paddle.nn.Layer, path: Path) -> None:
         expected = f'a weight file, a checkpoint directory or "{NEWEST}"'
         raise InputError(path, "does not exist", expected)
     state = read_weights(path)
-    theirs = {name: value.shape for name, value in state.items()}
-    ours = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    for name in sorted(ours.keys() | theirs.keys()):
-        if ours.get(name) != theirs.get(name):
-            have, want = theirs.get(name, "absent"), ours.get(name, "absent")
-            problem = f"is of another model: {name} is {have} there and {want} here"
-            raise InputError(path, problem, "weights of this model with these labels")
+    shapes = {name: value.shape for name, value in state.items()}
+    check_weights(path, shapes, shapes_of(model), "weights of this model with these labels")
     check_same_labels(model, path.parent)
     model.set_state_dict(state)

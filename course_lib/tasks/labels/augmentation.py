@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from course_lib.data import tokenize_with_offsets
-from course_lib.models.backbone import _quiet
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, data_dir
 from course_lib.runtime.errors import finite, whole
 from course_lib.runtime.visible import is_blank
@@ -129,7 +129,7 @@ class FillWords:
         if (model is None) != (tokenizer is None):
             raise InputError("tokenizer", "and model are not both given", "both, or none")
         if model is None:
-            with _quiet():
+            with quiet_paddlenlp():
                 model = AutoModelForMaskedLM.from_pretrained(str(data_dir() / "backbone"))
                 tokenizer = AutoTokenizer.from_pretrained(str(data_dir() / "backbone"))
         self.model, self.tokenizer = model, tokenizer

@@ -17,7 +17,7 @@ from course_lib.data import (
     convert_example,
     create_dataloader,
 )
-from course_lib.models import freeze_layers, load_backbone, suggested_learning_rate
+from course_lib.models import encoder_of, freeze_layers, load_backbone, suggested_learning_rate
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import finite, whole
 from course_lib.training.loop import fit
@@ -119,7 +119,7 @@ class FrozenBackbone:
         self.steps, self.learning_rate = whole("steps", steps, 1), learning_rate
         self.max_seq_length, self.batch_size = max_seq_length, batch_size
         model, self.tokenizer = load_backbone(source)
-        self.encoder = getattr(model, model.base_model_prefix)
+        self.encoder = encoder_of(model)
         self._known: dict[str, np.ndarray] = {}
 
     def features(self, examples: Sequence[Mapping]) -> np.ndarray:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from course_lib.data import batchify_fn, convert_example, convert_pair_example
 from course_lib.deploy import Predictor
+from course_lib.models import encoder_of
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, numbers_in, whole
 from course_lib.runtime.visible import is_blank
@@ -78,7 +79,7 @@ class BiEncoder(nn.Layer):
         super().__init__()
         if pooling not in POOLING:
             raise InputError("pooling", f"is {pooling!r}", " or ".join(POOLING))
-        self.encoder = _encoder(encoder)
+        self.encoder = encoder_of(encoder)
         self.tokenizer = tokenizer
         self.max_length = whole("max_length", max_length, 3, _positions(self.encoder))
         self.pooling = pooling
@@ -108,7 +109,7 @@ class CrossEncoder(nn.Layer):
 
     def __init__(self, encoder: nn.Layer, tokenizer, max_length: int = 64) -> None:
         super().__init__()
-        self.encoder = _encoder(encoder)
+        self.encoder = encoder_of(encoder)
         self.tokenizer = tokenizer
         self.max_length = whole("max_length", max_length, 5, _positions(self.encoder))
         even = nn.initializer.Constant(20.0)
@@ -125,13 +126,6 @@ class CrossEncoder(nn.Layer):
             for weights in (real * (1 - second), real * second)
         )
         return self.score(one * other).squeeze(-1)
-
-
-def _encoder(model: nn.Layer) -> nn.Layer:
-    encoder = getattr(model, getattr(model, "base_model_prefix", ""), model)
-    if not hasattr(encoder, "embeddings") or not hasattr(encoder, "encoder"):
-        raise InputError(type(model).__name__, "has no encoder.layers", "a BERT-like encoder")
-    return encoder
 
 
 def _positions(encoder: nn.Layer) -> int:

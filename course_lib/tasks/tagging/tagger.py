@@ -14,7 +14,8 @@ from typing import Any
 from course_lib.data import LengthGroupedBatchSampler, convert_tokens_example
 from course_lib.data.spans import bio_ids, bio_types
 from course_lib.models import freeze_layers, suggested_learning_rate
-from course_lib.models.backbone import _quiet, check_head
+from course_lib.models.backbone import check_head
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import finite, whole
 from course_lib.tasks.tagging.crf import Crf
@@ -347,7 +348,7 @@ def compare_crf(
     for name, crf in (("without", False), ("with", True)):
         seed_everything(seed)  # the head's weights
         try:
-            with _quiet():
+            with quiet_paddlenlp():
                 model = AutoModelForTokenClassification.from_pretrained(
                     str(backbone), num_classes=len(label_list), ignore_mismatched_sizes=True
                 )

@@ -19,14 +19,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from course_lib.models.backbone import _check_vocabulary, _quiet, _read_config
+from course_lib.models import encoder_of
 from course_lib.models.files import (
     check_saved,
     check_sizes,
+    check_vocabulary,
     find_weights,
+    read_config,
     save_pretrained,
     weight_shapes,
 )
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.errors import finite, whole
 from course_lib.training.prediction import inference_mode
@@ -302,7 +305,7 @@ def add_words(
     if not all(pieces):
         word = words[pieces.index([])]
         raise InputError("words", f"{word!r} is nothing to the tokenizer", "words that it reads")
-    with _quiet():
+    with quiet_paddlenlp():
         tokenizer.add_tokens(words)
     ids = tokenizer.convert_tokens_to_ids(words)
     _grow(model, max(rows, len(tokenizer)))  # published ERNIEs have rows to spare
@@ -330,7 +333,7 @@ def _grow(model: PretrainedModel, rows: int) -> None:
     if rows == model.get_input_embeddings().weight.shape[0]:
         return
     state, frozen = paddle.get_rng_state(), model.get_input_embeddings().weight.stop_gradient
-    with _quiet():
+    with quiet_paddlenlp():
         model.resize_token_embeddings(rows)
     model.get_input_embeddings().weight.stop_gradient = frozen
     paddle.set_rng_state(state)
@@ -356,7 +359,7 @@ def save_with_words(model: PretrainedModel, tokenizer, directory: str | os.PathL
         problem = f"has {tokens} tokens"
         raise InputError("tokenizer", problem, f"{rows}, the rows of the model's embedding")
     directory = Path(directory)
-    with atomic_directory(directory, "config.json") as temporary, _quiet():
+    with atomic_directory(directory, "config.json") as temporary, quiet_paddlenlp():
         save_pretrained(temporary, model, tokenizer)
     return directory
 
@@ -378,12 +381,12 @@ def load_with_words(
             reason is a forgotten added_tokens.json: the tokenizer would spell the words again.
     """
     directory = Path(directory)
-    settings = _read_config(directory / "config.json")
-    _check_vocabulary(directory / "vocab.txt", settings.get("vocab_size"))
+    settings = read_config(directory / "config.json")
+    check_vocabulary(directory / "vocab.txt", settings.get("vocab_size"))
     check_sizes(directory / "config.json", settings, weight_shapes(find_weights(directory)))
     check_saved(directory)
     try:
-        with _quiet():
+        with quiet_paddlenlp():
             model = model_class.from_pretrained(str(directory), **config)
             tokenizer = AutoTokenizer.from_pretrained(str(directory))
     except InputError:
@@ -455,7 +458,7 @@ def vector_effect(
         added = [] if name == "characters" else add_words(model, tokenizer, words, name, seed)
         read = [_read(tokenizer, row, mask) for row, mask in zip(chosen, masks, strict=True)]
         losses, states, found = [], [], []
-        encoder = getattr(model, model.base_model_prefix)
+        encoder = encoder_of(model)
         with inference_mode(model):
             for start in range(0, len(read), BATCH):
                 rows_read = read[start : start + BATCH]

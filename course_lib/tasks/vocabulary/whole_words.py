@@ -14,7 +14,8 @@ from itertools import pairwise
 
 from course_lib.data import create_dataloader, load_reviews
 from course_lib.models import load_backbone, save_model
-from course_lib.models.backbone import _default_name, _quiet
+from course_lib.models.backbone import default_backbone
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.errors import whole
 from course_lib.tasks.vocabulary.added_words import _texts, _words, add_words, cutter, lower
@@ -270,7 +271,7 @@ def compare_vocabulary(
         raise InputError("methods", f"is {methods!r}", f"some of {', '.join(METHODS)}")
     train_examples = whole("train_examples", train_examples, 2)
     pretraining_texts = whole("pretraining_texts", pretraining_texts, 1)
-    source = str(backbone or os.environ.get("COURSE_BACKBONE") or _default_name())
+    source = str(backbone or default_backbone())
     train, judged = load_reviews("train"), load_reviews(split, max_examples=test_examples)
     random = np.random.default_rng(seed)
     drawn = random.permutation(len(train))
@@ -287,7 +288,7 @@ def compare_vocabulary(
             start = source
             if method.startswith("second"):
                 start = directory
-                with _quiet():
+                with quiet_paddlenlp():
                     masked = AutoModelForMaskedLM.from_pretrained(source)
                     plain = AutoTokenizer.from_pretrained(source)
                 by_character = method.endswith("characters")

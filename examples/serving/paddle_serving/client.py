@@ -3,14 +3,12 @@
 import json
 import sys
 import urllib.request
-from pathlib import Path
 
-SETTINGS = json.loads((Path(__file__).resolve().parent / "settings.json").read_text("utf-8"))
+URL = "http://127.0.0.1:18080/reviews/prediction"  # the port is in config.yml
 
 
-def ask(texts, host="127.0.0.1"):
+def ask(texts, url=URL):
     """A list of texts -> {"labels": [[...], ...], "probabilities": [[...], ...]}"""
-    url = f"http://{host}:{SETTINGS['http_port']}/{SETTINGS['name']}/prediction"
     body = json.dumps({"key": ["texts"], "value": [json.dumps(texts, ensure_ascii=False)]})
     with urllib.request.urlopen(url, data=body.encode("utf-8"), timeout=10) as response:
         answer = json.load(response)

@@ -1,21 +1,22 @@
 """PaddleNLP's own SimpleServer on an export, to compare with the course's service.
 
-    python -m course_lib.deploy.simple_server MODEL_DIR
+    python examples/serving/simple_server.py MODEL_DIR
 
-It runs offline, on FP32 files of `export_model`. What was seen of it in PaddleNLP 2.8.1, most of
-which `tests/test_service.py` sees again:
+It runs offline, on FP32 files of `export_model`. Observed in PaddleNLP 2.8.1; the course's tests
+check most of it:
 
-- A request is {"data": {"text": ...}, "parameters": {"max_seq_len": 128, "batch_size": 1}}; the
-  answer has the class's number and its probability alone, no name.
+- A request is {"data": {"text": ...}, "parameters": {"max_seq_len": 128, "batch_size": 1}}. The
+  answer holds the number of the class and its probability, but no name.
 - Without "max_seq_len" or "batch_size" among the parameters it answers 500: a condition in its
-  handler is the wrong way round (`if "batch_size" not in parameters:` it reads it from there).
-  With them it does not read them: texts are cut at 128 tokens, and a batch is one text.
-- Requests take turns at a lock, each text with a run of its own: no dynamic batching.
-- Bad JSON gets 422 and what is nested too deeply 400, in words. A text that is no string, and data
-  that are no dictionary, get 500. An empty text, control characters and half a surrogate pair are
-  classified as if they were texts. There is no limit on the size of a body or the number of texts.
+  handler is inverted (`if "batch_size" not in parameters:` it reads it from there). With them it
+  ignores their values: texts are cut at 128 tokens, and a batch is one text.
+- Requests take turns at a lock, and each text is a run of its own: no dynamic batching.
+- Bad JSON gets 422, and JSON that is nested too deeply 400, in words. A text that is not a string,
+  and data that are not a dictionary, get 500. An empty text, control characters and half a
+  surrogate pair are classified as if they were texts. There is no limit on the size of a body or
+  the number of texts.
 - With a file of `quantize_static` it does not start (AttributeError in paddle.jit.load). In its
-  code INT8 is switched on for "fp16" and bfloat16 for "int8": the two are interchanged.
+  code INT8 is switched on for "fp16", and bfloat16 for "int8": the two are interchanged.
 - It uses half of the cores.
 """
 

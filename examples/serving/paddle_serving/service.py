@@ -1,6 +1,6 @@
-"""The model as a Paddle Serving pipeline: texts in, labels and probabilities out.
+"""A classifier as a Paddle Serving pipeline: texts in, labels and probabilities out.
 
-Needs paddle_serving_server, paddle_serving_app and paddlenlp; reads config.yml and tokenizer/ here.
+Needs paddle_serving_server, paddle_serving_app and paddlenlp; reads config.yml and export/ here.
 """
 
 import json
@@ -13,14 +13,14 @@ zlib.compress(b"")  # before paddle, whose own zlib breaks later imports otherwi
 from paddle_serving_server.web_service import Op, WebService  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-SETTINGS = json.loads((HERE / "settings.json").read_text(encoding="utf-8"))
+MODEL = json.loads((HERE / "export" / "deploy.json").read_text(encoding="utf-8"))
 
 
 class ClassifierOp(Op):
     def init_op(self):
         from paddlenlp.transformers import AutoTokenizer
 
-        self.tokenizer = AutoTokenizer.from_pretrained(str(HERE / "tokenizer"))
+        self.tokenizer = AutoTokenizer.from_pretrained(str(HERE / "export"))
 
     def preprocess(self, input_dicts, data_id, log_id):
         """{"texts": a JSON list} -> ids [texts, length]; never by eval, as older examples do."""
@@ -28,11 +28,11 @@ class ClassifierOp(Op):
         try:
             texts = json.loads(request["texts"])
             if not isinstance(texts, list) or not texts:
-                raise ValueError("no list of texts")
+                raise ValueError("not a list of texts")
             rows = [
                 self.tokenizer(
                     text,
-                    max_length=SETTINGS["max_length"],
+                    max_length=MODEL["max_length"],
                     truncation=True,
                     return_token_type_ids=True,
                 )
@@ -41,7 +41,7 @@ class ClassifierOp(Op):
             ]
             empty = self.tokenizer.num_special_tokens_to_add(pair=False)
             if len(rows) < len(texts) or any(len(row["input_ids"]) <= empty for row in rows):
-                raise ValueError("a text that is empty or none")
+                raise ValueError("a text is empty or not a string")
         except (KeyError, TypeError, ValueError) as error:
             return {}, True, 400, f"texts: {error!r}"
         length = max(len(row["input_ids"]) for row in rows)
@@ -50,7 +50,7 @@ class ClassifierOp(Op):
             "token_type_ids": self.tokenizer.pad_token_type_id,
         }
         feed = {}
-        for name in SETTINGS["inputs"]:
+        for name in MODEL["inputs"]:
             feed[name] = np.full((len(rows), length), padding[name], dtype="int64")
             for line, row in zip(feed[name], rows):  # noqa: B905, strict is of Python 3.10
                 line[: len(row[name])] = row[name]
@@ -58,19 +58,17 @@ class ClassifierOp(Op):
 
     def postprocess(self, input_data, fetch_data, data_id, log_id):
         """Logits -> JSON, because the pipeline sends strings."""
-        logits = np.asarray(fetch_data[SETTINGS["output"]], dtype="float32")
-        if SETTINGS["problem"] == "multi_label":
+        logits = np.asarray(fetch_data["logits"], dtype="float32")
+        if not np.isfinite(logits).all():  # argmax would take NaN for the best class
+            return {}, 500, "the model's scores are not finite numbers"
+        if MODEL["problem"] == "multi_label":
             probabilities = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
-            chosen = probabilities >= np.array(SETTINGS["thresholds"], "float32")
+            chosen = probabilities >= np.float32(MODEL["thresholds"] or 0.5)
         else:
             powers = np.exp(logits - logits.max(axis=1, keepdims=True))
             probabilities = powers / powers.sum(axis=1, keepdims=True)
-            best = probabilities.argmax(axis=1)
-            chosen = np.arange(probabilities.shape[1]) == best[:, None]
-        labels = [
-            [name for name, one in zip(SETTINGS["labels"], row) if one]  # noqa: B905
-            for row in chosen
-        ]
+            chosen = np.arange(logits.shape[1]) == logits.argmax(axis=1)[:, None]
+        labels = [[MODEL["labels"][number] for number in np.flatnonzero(row)] for row in chosen]
         answer = {
             "labels": json.dumps(labels, ensure_ascii=False),
             "probabilities": json.dumps(probabilities.tolist()),
@@ -80,10 +78,10 @@ class ClassifierOp(Op):
 
 class ClassifierService(WebService):
     def get_pipeline_response(self, read_op):
-        return ClassifierOp(name=SETTINGS["name"], input_ops=[read_op])
+        return ClassifierOp(name="reviews", input_ops=[read_op])
 
 
 if __name__ == "__main__":
-    service = ClassifierService(name=SETTINGS["name"])
+    service = ClassifierService(name="reviews")
     service.prepare_pipeline_config(str(HERE / "config.yml"))
     service.run_service()
