@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 import course_lib  # noqa: F401, before anything that may import paddle
 from course_lib.notebook.checks import attempted, solved
 from course_lib.runtime import InputError
+from course_lib.runtime.settings import PROFILES
 
 import nbformat
 import numpy as np
@@ -198,15 +200,45 @@ def test_notebooks_pass_ruff(directory):
     assert result.returncode == 0, result.stdout
 
 
+def evaluate_sizes(tree: ast.AST, known: dict[str, object]) -> int:
+    """Evaluate what a chapter computes from the sizes of a profile; return how many expressions."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if isinstance(tree, ast.expr) and "sizes" in names and names <= known.keys():
+        eval(compile(ast.Expression(tree), "sizes", "eval"), known)
+        return 1
+    count = sum(evaluate_sizes(child, known) for child in ast.iter_child_nodes(tree))
+    if isinstance(tree, ast.Assign) and isinstance(tree.targets[0], ast.Name):
+        names = {node.id for node in ast.walk(tree.value) if isinstance(node, ast.Name)}
+        if names and names <= known.keys():  # such as on_gpu = sizes.name == "gpu"
+            known[tree.targets[0].id] = eval(
+                compile(ast.Expression(tree.value), "sizes", "eval"), known
+            )
+    return count
+
+
+@chapters
+def test_sizes_of_the_gpu_profile_fit_into_what_is_computed_from_them(path):
+    """There None means all. A run on the CPU has numbers in its place: see run_exercises."""
+    known = {"sizes": PROFILES["gpu"], "max": max, "min": min, "int": int}
+    count = 0
+    for cell in code_cells(notebooks.read(path)):
+        if not cell.source.startswith("%%"):
+            count += evaluate_sizes(
+                ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.M)), known
+            )
+    assert count or "sizes" not in path.read_text(encoding="utf-8")
+
+
 def wrong_answers(path: Path) -> dict[str, list[tuple[str, str]]]:
     return runpy.run_path(str(ROOT / "tests" / "exercises" / f"{path.stem}.py"))["WRONG"]
 
 
 def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
+    """Run a chapter with its answers, in two steps: a rehearsal of the gpu profile's branches."""
     with tempfile.TemporaryDirectory() as directory:
         given, target = Path(directory, "wrong.json"), Path(directory, "result.json")
         given.write_text(json.dumps(wrong), encoding="utf-8")
-        variables = {"COURSE_PROFILE": "smoke", "COURSE_DEVICE": "cpu", "MPLBACKEND": "Agg"}
+        variables = {"COURSE_PROFILE": "rehearsal", "COURSE_DEVICE": "cpu", "MPLBACKEND": "Agg"}
         environment = {**os.environ, **variables, "IPYTHONDIR": directory}
         environment.pop("NBGRADER_EXECUTION", None)
         command = [sys.executable, str(ROOT / "tests" / "exercise_runner.py"), path, given, target]

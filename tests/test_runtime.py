@@ -426,6 +426,8 @@ def test_profiles(monkeypatch):
     monkeypatch.setenv("COURSE_PROFILE", "smoke")
     smoke = runtime.profile()
     assert smoke.max_steps < 10 and f"at most {smoke.max_steps} steps" in str(smoke)
+    monkeypatch.setenv("COURSE_PROFILE", "rehearsal")
+    assert (runtime.profile().name, runtime.profile().max_steps) == ("gpu", 2)
     monkeypatch.setenv("COURSE_PROFILE", "huge")
     with pytest.raises(runtime.InputError, match="COURSE_PROFILE: is 'huge'; expected one of cpu"):
         runtime.profile()

@@ -55,11 +55,15 @@ PROFILES = {
     "smoke": Profile(
         "smoke", 64, 32, 32, 1, 8, 64, 4, "Proves that the cells run; its figures mean nothing."
     ),
+    # For the tests: what only the gpu profile does, in two steps and without a GPU.
+    "rehearsal": Profile(
+        "gpu", 64, 32, 32, 1, 8, 64, 2, "Rehearses the gpu profile; its figures mean nothing."
+    ),
 }
 
 
 def profile() -> Profile:
-    """Return the profile that `COURSE_PROFILE` names: cpu (the default), gpu or smoke.
+    """Return the profile that `COURSE_PROFILE` names: cpu (the default), gpu, smoke or rehearsal.
 
     Raises:
         InputError: there is no profile of that name.
