@@ -201,32 +201,42 @@ def test_notebooks_pass_ruff(directory):
 
 
 def evaluate_sizes(tree: ast.AST, known: dict[str, object]) -> int:
-    """Evaluate what a chapter computes from the sizes of a profile; return how many expressions."""
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    if isinstance(tree, ast.expr) and "sizes" in names and names <= known.keys():
-        eval(compile(ast.Expression(tree), "sizes", "eval"), known)
-        return 1
-    count = sum(evaluate_sizes(child, known) for child in ast.iter_child_nodes(tree))
+    """Evaluate each expression that needs `known` names only; return how many hold `sizes`."""
+
+    def evaluable(node: ast.AST) -> bool:
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        part = isinstance(node, ast.Slice | ast.Starred | ast.FormattedValue)
+        return not part and bool(names) and names <= known.keys()
+
     if isinstance(tree, ast.Assign) and isinstance(tree.targets[0], ast.Name):
-        names = {node.id for node in ast.walk(tree.value) if isinstance(node, ast.Name)}
-        if names and names <= known.keys():  # such as on_gpu = sizes.name == "gpu"
-            known[tree.targets[0].id] = eval(
-                compile(ast.Expression(tree.value), "sizes", "eval"), known
-            )
-    return count
+        known.pop(tree.targets[0].id, None)
+        if evaluable(tree.value):  # such as on_gpu = sizes.name == "gpu"
+            known[tree.targets[0].id] = eval(ast.unparse(tree.value), known.copy())
+    elif isinstance(tree, ast.expr) and evaluable(tree):
+        eval(ast.unparse(tree), known.copy())
+        return "sizes" in ast.unparse(tree)
+    return sum(evaluate_sizes(child, known) for child in ast.iter_child_nodes(tree))
 
 
 @chapters
 def test_sizes_of_the_gpu_profile_fit_into_what_is_computed_from_them(path):
     """There None means all. A run on the CPU has numbers in its place: see run_exercises."""
-    known = {"sizes": PROFILES["gpu"], "max": max, "min": min, "int": int}
+    known = {"profile": lambda: PROFILES["gpu"], "max": max, "min": min, "int": int}
     count = 0
     for cell in code_cells(notebooks.read(path)):
         if not cell.source.startswith("%%"):
-            count += evaluate_sizes(
-                ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.M)), known
-            )
-    assert count or "sizes" not in path.read_text(encoding="utf-8")
+            source = re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE)
+            count += evaluate_sizes(ast.parse(source), known)
+    assert count or "sizes." not in "".join(cell.source for cell in notebooks.read(path).cells)
+
+
+def test_a_size_that_only_a_gpu_has_is_told():
+    known = {"sizes": PROFILES["gpu"]}
+    assert evaluate_sizes(
+        ast.parse("f(n[: sizes.test_examples and sizes.test_examples // 2])"), known
+    )
+    with pytest.raises(TypeError):
+        evaluate_sizes(ast.parse("f(n[: sizes.test_examples // 2])"), known)
 
 
 def wrong_answers(path: Path) -> dict[str, list[tuple[str, str]]]:
