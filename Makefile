@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env lab quickstart test faults lint doctor execute notebooks bench lock clean distclean
+.PHONY: help env lab quickstart test test-fast faults lint doctor execute notebooks bench lock clean distclean
 
 ifdef DEVICE
 LOCK ?= $(if $(filter gpu,$(DEVICE)),gpu-cu118,cpu)
@@ -23,7 +23,7 @@ PIP := -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-deps
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: $(STAMP) ## make .venv from the lock (LOCK=cpu or gpu-cu118)
 
@@ -70,15 +70,14 @@ lint: $(STAMP) ## ruff (notebooks included) and the size of the library
 # thread. More than four would want more than 8 GB of memory.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 PYTEST := -m pytest -q -n $(WORKERS) --dist loadfile
+NBVAL := --nbval-lax --nbval-kernel-startup-timeout 600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 # Every step runs, so that one call shows all that is wrong; pytest's own lines come last.
 test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	@failed=; export OMP_NUM_THREADS=1; \
 	step() { echo "== $$*"; env "$$@" || failed="$$failed\n  $$*"; }; \
 	nbval() { if ls "$$2"/*.ipynb >/dev/null 2>&1; then \
-		step COURSE_PROFILE=$$1 COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) \
-			--nbval-lax --nbval-kernel-startup-timeout 600 \
-			--nbval-sanitize-with tests/nbval_sanitize.cfg "$$2"; \
+		step COURSE_PROFILE=$$1 COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) $(NBVAL) "$$2"; \
 		else echo "== $$2 holds no notebooks yet"; fi; }; \
 	step $(BIN)/ruff check . ; \
 	step $(BIN)/ruff format --check . ; \
@@ -87,6 +86,11 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	nbval smoke notebooks; \
 	step $(BIN)/python $(PYTEST); \
 	if [ -n "$$failed" ]; then printf "failed:$$failed\n" >&2; exit 1; fi
+
+test-fast: $(STAMP) ## unit tests and one chapter: minutes, for while you work
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "not (slow or upstream or browser or faults)"
+	OMP_NUM_THREADS=1 COURSE_PROFILE=smoke COURSE_DEVICE=cpu $(BIN)/python -m pytest -q $(NBVAL) \
+		notebooks/00_environment.ipynb
 
 faults: $(STAMP) ## all kills, full disks and malformed files, of which `make test` runs some
 	COURSE_FAULTS=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults

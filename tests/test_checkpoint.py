@@ -387,6 +387,7 @@ def test_another_number_of_threads_is_warned_about(tmp_path, unbroken, monkeypat
         runs.train(resume=find_checkpoints(unbroken[0])[-1], early_stopping=2)
 
 
+@pytest.mark.upstream
 def test_upstream_a_pickled_random_state_still_loses_its_place():
     """Why the loop seeds every step. When this fails, paddle can save its random state."""
     dropout, ones = paddle.nn.Dropout(0.5), paddle.ones([64])
@@ -398,6 +399,7 @@ def test_upstream_a_pickled_random_state_still_loses_its_place():
     assert (dropout(ones).numpy() != expected).any()
 
 
+@pytest.mark.upstream
 def test_upstream_optimizer_state_is_still_keyed_by_generated_names():
     """Why moments are saved by structured name. When this fails, state_dict() will do."""
 

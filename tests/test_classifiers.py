@@ -201,6 +201,7 @@ def test_a_vocabulary_that_cannot_work_is_refused(tmp_path):
         WordTokenizer(repeated)
 
 
+@pytest.mark.upstream
 def test_what_is_mended_of_jiebatokenizer():
     """When the first half fails, upstream knows the beginnings of words: mend no longer."""
     vocabulary = Vocab.build_vocab([["笔记本", "很", "好"]], pad_token="[PAD]", unk_token="[UNK]")
@@ -235,6 +236,7 @@ def test_a_vocabulary_from_file_dictionary_and_corpus(tokenizer, tmp_path):
         assert again("我们喜欢这本书，没见过的") == tokenizer("我们喜欢这本书，没见过的")
 
 
+@pytest.mark.upstream
 def test_asking_the_mapping_itself_for_an_unknown_word_spoils_the_vocabulary():
     """Upstream: token_to_idx is a defaultdict. Ask the Vocab: it adds nothing."""
     vocabulary = Vocab.build_vocab([["好"]], pad_token="[PAD]", unk_token="[UNK]")

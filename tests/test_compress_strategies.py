@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import training_runs as runs
 
+pytestmark = pytest.mark.slow
+
 FILES = {  # what each strategy leaves below output_dir, beside model
     "ptq": ["abs_max4_2/int8"],
     "qat": ["int8"],

@@ -20,6 +20,8 @@ from paddlenlp.datasets import MapDataset
 from paddlenlp.trainer import TrainerCallback, TrainingArguments
 from paddlenlp.transformers import AutoTokenizer
 
+pytestmark = pytest.mark.slow
+
 
 def test_dynabert_of_two_widths(tmp_path):
     trainer = tasks.compressor(tmp_path, width_mult_list=[0.75, "1/4"], max_steps=12, save_steps=7)

@@ -118,6 +118,7 @@ def test_labels_stay_beside_their_tokens(tokenizer):
     assert [words[1 + STRANGE.index(token)] for token in " \u3000\u200b\u0301"] == [unknown] * 4
 
 
+@pytest.mark.upstream
 def test_upstream_moves_labels_where_the_functions_here_do_not(tokenizer):
     """Tells when `is_split_into_words` of PaddleNLP keeps one id a token."""
     upstream = tokenizer(STRANGE, is_split_into_words=True)["input_ids"]
@@ -308,6 +309,7 @@ def test_real_texts_lead_back_and_upstream_agrees_on_them(tokenizer):
     assert agree > 0.9 * len(texts)
 
 
+@pytest.mark.upstream
 def test_upstream_moves_offsets_after_unknown_words(tokenizer):
     """Tells when `get_offset_mapping` of PaddleNLP is right, and this module can use it."""
     text = "ＡＢ ＣＤ好"

@@ -13,6 +13,8 @@ from course_lib.training.finetune import main
 import pytest
 import training_runs as runs
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "train_examples": 24,
     "dev_examples": 8,

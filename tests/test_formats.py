@@ -382,6 +382,7 @@ def test_neighbours_with_one_context_share_a_paragraph(tmp_path):
 # --- upstream, as it is; these tell when a rule above is no longer needed ----------------------
 
 
+@pytest.mark.upstream
 def test_what_the_pinned_readers_do_to_texts_that_are_refused_here(tmp_path):
     path = tmp_path / "f"
 

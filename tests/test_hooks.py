@@ -73,6 +73,7 @@ def test_attention_is_that_of_paddlenlp_and_leaves_padding_out(pair, batch):
     assert padded.any() and maps.transpose(1, 4, 0, 2, 3)[padded].max() < 1e-6
 
 
+@pytest.mark.upstream
 def test_need_weights_set_by_hand_is_undone_upstream(fresh, batch):
     fresh.ernie.encoder.layers[0].self_attn.need_weights = True
     fresh(*batch)

@@ -29,6 +29,7 @@ CHAPTERS = notebooks.chapters()[1:2]  # the quick start: real training, yet quic
 SOLUTION = "the solution"
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"no nbgrader at {PYTHON}: make test"),
     pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem),
 ]

@@ -47,6 +47,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_the_skeleton_is_a_chapter(run, tmp_path):
     status, said = run("tools/new_chapter.py", "12", "Word embeddings", "--companion")
     name = "12_word_embeddings"

@@ -103,6 +103,7 @@ def test_a_session_of_the_course_connects_to_nothing(tmp_path):
     assert records(tmp_path / "log") == []
 
 
+@pytest.mark.upstream
 def test_paddlenlp_would_report_its_use_without_course_lib(tmp_path):
     """The reason for runtime.imports; when this fails, upstream has stopped and so may we."""
     code = """

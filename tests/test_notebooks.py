@@ -257,6 +257,7 @@ def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
         return json.loads(target.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @chapters
 def test_every_exercise_tells_blank_wrong_and_right_apart(path):
     wrong = wrong_answers(path)

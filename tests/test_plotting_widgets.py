@@ -82,6 +82,7 @@ def test_a_slider_draws_anew_and_says_what_goes_wrong():
     assert "ValueError" in demo.message.value
 
 
+@pytest.mark.browser
 def test_saved_page_shows_the_figure_in_a_browser(demo, tmp_path, monkeypatch):
     import IPython.display
     import nbconvert

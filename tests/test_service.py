@@ -585,6 +585,7 @@ def test_the_page_needs_nothing_from_elsewhere(client):
     assert "innerHTML" not in got.text
 
 
+@pytest.mark.browser
 def test_the_page_shows_labels_and_bars_in_a_browser(exported, predictor):
     (expected,) = predictor.classify(TEXTS[3:])
     with running(exported) as (url, _):

@@ -34,6 +34,8 @@ from tiny_trainer import ROWS, losses
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import trainer_arguments as page
 
+pytestmark = pytest.mark.upstream
+
 CONFIG = {"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 16}
 BATCHES = 3  # an epoch: 20 rows by 8
 SOURCES = tuple(

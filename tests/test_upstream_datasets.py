@@ -10,6 +10,8 @@ import course_lib  # noqa: F401  (before paddle)
 import pytest
 from paddlenlp.datasets import DatasetBuilder, IterDataset, MapDataset, load_dataset
 
+pytestmark = pytest.mark.upstream
+
 
 def test_filter_of_an_iterable_data_set_never_sees_the_example():
     seen = []

@@ -77,6 +77,7 @@ def test_bad_logs_are_named(run, tmp_path):
             read_scalars(tmp_path)
 
 
+@pytest.mark.browser
 def test_the_page_draws_the_same_and_is_gone_afterwards(run, tmp_path):
     directory, trainer = run
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -146,6 +147,7 @@ if [ -e {tmp_path}/hung ]; then echo shown; else touch {tmp_path}/hung; exec sle
     assert visual_logs.browse("http://127.0.0.1/", "--dump-dom") == "shown\n"
 
 
+@pytest.mark.browser
 def test_the_browser_asks_nothing_but_this_machine(tmp_path):
     asked = []
 

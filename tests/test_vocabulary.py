@@ -288,6 +288,7 @@ def fresh(tokenizer):
     return tokenizer
 
 
+@pytest.mark.upstream
 def test_upstream_still_forgets_the_second_bias(tmp_path):
     """When this fails, `_grow` can be `resize_token_embeddings`."""
     model = build()
