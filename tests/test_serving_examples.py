@@ -12,39 +12,20 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from course_lib.deploy import Predictor, export_model
-from course_lib.models import load_backbone
+from course_lib.deploy import Predictor
 from course_lib.runtime import machine
 
 import numpy as np
-import paddle
 import pytest
 import yaml
+from tiny_export import TEXTS, export
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "serving"
-TEXTS = ["房间很干净，服务很好", "太差了", "书很好看，nice", "电脑坏了，客服不理人，再也不来了" * 3]
-LABELS = ["差", "好, 很好", 'a "b"']
 
 
 @pytest.fixture(scope="module", params=["single_label", "multi_label"])
 def exported(request, tmp_path_factory):
-    paddle.seed(0)
-    model, tokenizer = load_backbone(
-        "fresh",
-        vocab_texts=TEXTS * 3,
-        label_list=LABELS,
-        num_hidden_layers=1,
-        hidden_size=32,
-        intermediate_size=64,
-        problem_type=f"{request.param}_classification",
-    )
-    for weight in model.parameters():
-        if weight.ndim == 2:
-            weight.set_value(paddle.randn(weight.shape) * 0.5)  # so that texts differ
-    several = request.param == "multi_label"
-    thresholds = dict(zip(LABELS, [0.5, 0.7, 0.95], strict=True)) if several else None
-    directory = tmp_path_factory.mktemp("model")
-    return export_model(model, directory, tokenizer, 32, thresholds=thresholds).parent
+    return export(tmp_path_factory.mktemp("model"), request.param == "multi_label").parent
 
 
 @pytest.fixture()

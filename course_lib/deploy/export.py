@@ -412,8 +412,19 @@ def copy_companions(prefix: Path, directory: Path) -> None:
     Raises:
         InputError: one of them is not as it was exported; its copy's record would hide that.
     """
+    copy_tokenizer(prefix, directory)
+    if (prefix.parent / DESCRIPTION).is_file():
+        shutil.copyfile(prefix.parent / DESCRIPTION, directory / DESCRIPTION)
+
+
+def copy_tokenizer(prefix: Path, directory: Path) -> None:
+    """Copy the tokenizer's files that lie beside a program.
+
+    Raises:
+        InputError: one of them is not as it was exported.
+    """
     description = describe(prefix)
-    for name in (DESCRIPTION, *VOCABULARIES):
+    for name in VOCABULARIES:
         if (prefix.parent / name).is_file():
             check_file(prefix.parent / name, description)
             shutil.copyfile(prefix.parent / name, directory / name)

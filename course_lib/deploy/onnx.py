@@ -17,7 +17,7 @@ from course_lib.deploy.export import (
     find_files,
     record,
 )
-from course_lib.deploy.paddle_engine import QUANTISED, read_program, table_rows
+from course_lib.deploy.program import read_program
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
 from course_lib.runtime.files import temporary_in
@@ -67,12 +67,12 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
     program, weights = (prefix.with_name(prefix.name + ending) for ending in (PROGRAM, WEIGHTS))
     for file in (program, weights):
         check_file(file, describe(prefix))
-    if any(kind.startswith(QUANTISED) for kind in read_program(program)[0]):
+    described = read_program(program)
+    if described.quantized:
         problem = "is quantised, and would run in FP32 in ONNX Runtime"
         raise InputError(
             program, problem, "the FP32 export; Paddle Inference runs this one in INT8"
         )
-    rows, positions = table_rows(program)
     target = prefix.with_name(prefix.name + ONNX)
     command = [sys.executable, "-c", _CONVERT, program, weights, str(opset)]
     done = subprocess.run(command, capture_output=True, env=machine.child_environment())
@@ -83,7 +83,7 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
     model = onnx.load_from_string(done.stdout)
     _fold_masks(model.graph)
     _name_sizes(model.graph)
-    tables = json.dumps({"rows": rows, "positions": positions})
+    tables = json.dumps({"rows": described.rows, "positions": described.positions})
     onnx.helper.set_model_props(model, {TABLES: tables})
     onnx.checker.check_model(model, full_check=True)
     with temporary_in(prefix.parent) as directory:

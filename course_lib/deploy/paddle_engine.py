@@ -11,17 +11,17 @@ import tempfile
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from course_lib.deploy.export import PROGRAM, WEIGHTS
+from course_lib.deploy.program import read_program, table_rows  # noqa: F401
 from course_lib.runtime import InputError, machine
 
 import numpy as np
 import paddle
 from paddle import inference
 
-QUANTISED = ("quantize_linear", "fake_quantize")  # operators: ours; those of PaddleSlim's export
 VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
 PRIMITIVES = {  # those of oneDNN's that calculate; "reorder" only changes formats
     "inner_product": "fc",
@@ -47,7 +47,7 @@ class PaddleEngine:
         quantised: whether the file holds quantised operators.
         int8: whether INT8 kernels are switched on.
         types: the number format of each input, by name, such as "int64".
-        rows, positions: see `table_rows`.
+        rows, positions: see `deploy.program.Program`.
 
     Raises:
         InputError: the files are damaged; `int8` without `mkldnn`.
@@ -56,9 +56,13 @@ class PaddleEngine:
     def __init__(self, prefix: Path, int8: bool | None, threads: int, mkldnn: bool) -> None:
         self._prefix, self._threads, self._mkldnn = prefix, threads, mkldnn
         program = prefix.with_name(prefix.name + PROGRAM)
-        operators, self.types = read_program(program)
-        self.rows, self.positions = table_rows(program)
-        self.quantised = any(kind.startswith(QUANTISED) for kind in operators)
+        described = read_program(program)
+        self.types, self.rows, self.positions = (
+            described.inputs,
+            described.rows,
+            described.positions,
+        )
+        self.quantised = described.quantized
         if int8 and not mkldnn:
             raise InputError("mkldnn", "is off and int8 on", "oneDNN, which has the INT8 kernels")
         self.int8 = mkldnn and (self.quantised if int8 is None else bool(int8))
@@ -132,100 +136,6 @@ class PaddleEngine:
             for match in map(_EXECUTED.match, log.splitlines())
             if match and match["primitive"] in PRIMITIVES
         )
-
-
-def read_program(path: Path) -> tuple[list[str], dict[str, str]]:
-    """The type of each operator of a .pdmodel, in order, and the number format of each input.
-
-    Raises:
-        InputError: it is damaged.
-    """
-    try:
-        program = paddle.base.core.ProgramDesc(path.read_bytes())
-        blocks = [program.block(index) for index in range(program.num_blocks())]
-        operators = [block.op(i) for block in blocks for i in range(block.op_size())]
-        inputs = [op.output("Out")[0] for op in operators if op.type() == "feed"]
-        variables = [blocks[0].find_var(name.encode()) for name in inputs]
-        types = [str(variable.dtype()).rpartition(".")[2].lower() for variable in variables]
-        if not inputs:  # of an empty file, which is a program without blocks
-            raise ValueError("no inputs")
-        return [op.type() for op in operators], dict(zip(inputs, types, strict=True))
-    except Exception:  # paddle's own kinds, with pages of C++ in them
-        raise InputError(path, "is damaged or no program", "what export_model wrote") from None
-
-
-def table_rows(path: Path) -> tuple[dict[str, int], int | None]:
-    """How many rows the tables of a .pdmodel have that its inputs are looked up in.
-
-    Returns:
-        Rows by the names of inputs; and those of the table of positions, None where none is found.
-    """
-    program = paddle.base.core.ProgramDesc(path.read_bytes())  # its blocks do not keep it alive
-    block = program.block(0)
-    operators = [block.op(index) for index in range(block.op_size())]
-    inputs = {op.output("Out")[0] for op in operators if op.type() == "feed"}
-    rows: dict[str, int] = {}
-    positions, counted = None, set()  # positions are counted by a cumulative sum of ones
-    for operator in operators:
-        read = set(operator.input_arg_names())
-        if operator.type() == "lookup_table_v2":
-            table = block.find_var(operator.input("W")[0].encode())
-            size, ids = int(table.shape()[0]), operator.input("Ids")[0]
-            if ids in inputs:
-                rows[ids] = min(size, rows.get(ids, size))
-            elif ids in counted:
-                positions = size if positions is None else min(size, positions)
-        elif operator.type() == "cumsum" or read & counted:
-            counted |= set(operator.output_arg_names())
-    return rows, positions
-
-
-def check_inputs(
-    inputs: Mapping[str, np.ndarray],
-    names: Sequence[str],
-    rows: Mapping[str, int],
-    positions: int | None,
-    where: str = "inputs",
-) -> dict[str, np.ndarray]:
-    """Refuse a batch that an engine would answer with nonsense, or end the whole process for.
-
-    Beyond its tables Paddle ends the process, and ONNX Runtime counts backwards.
-
-    Args:
-        inputs: an array for each of `names`; "token_type_ids" may be absent and is then 0.
-        rows, positions: of the tables, see `table_rows`.
-        where: what the error message calls the inputs.
-
-    Returns:
-        The arrays in the order of `names`.
-
-    Raises:
-        InputError: an input is missing, empty, of another shape or not of whole numbers; it has an
-            id or a length beyond the model's tables.
-    """
-    arrays: dict[str, np.ndarray] = {}
-    shape = None
-    for name in names:
-        value = inputs.get(name)
-        if value is None and name == "token_type_ids" and "input_ids" in inputs:
-            value = np.zeros_like(np.asarray(inputs["input_ids"]))
-        if value is None:
-            raise InputError(where, f"{name} is missing", f"arrays {', '.join(names)}")
-        value = np.ascontiguousarray(value)
-        if value.dtype.kind not in "iub":
-            raise InputError(where, f"{name} holds {value.dtype}", "whole numbers: ids of tokens")
-        shape = shape or value.shape
-        if value.size == 0 or value.shape != shape:
-            problem = f"{name} has shape {list(value.shape)}"
-            raise InputError(where, problem, f"one shape for all, first {list(shape)}")
-        if name in rows and not 0 <= value.min() <= value.max() < rows[name]:
-            wrong = value[(value < 0) | (value >= rows[name])].flat[0]
-            raise InputError(where, f"{name} holds {wrong}", f"0 to {rows[name] - 1}")
-        if positions is not None and value.shape[-1] > positions:
-            problem = f"{name} has shape {list(value.shape)}"
-            raise InputError(where, problem, f"at most {positions} tokens")
-        arrays[name] = value
-    return arrays
 
 
 @contextlib.contextmanager

@@ -16,7 +16,8 @@ from course_lib.deploy.export import (
     describe,
     find_files,
 )
-from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine, check_inputs, read_program
+from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine
+from course_lib.deploy.program import check_inputs
 from course_lib.models.files import VOCABULARIES, load_tokenizer
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, machine
@@ -26,7 +27,6 @@ from course_lib.runtime.visible import is_blank
 import numpy as np
 from scipy.special import expit, softmax
 
-__all__ = ["Predictor", "read_program"]
 STEP = 4  # batches of texts are padded to lengths that it divides
 ENDINGS = {"paddle": (PROGRAM, WEIGHTS), "onnx": (ONNX,)}  # of a backend's files
 
