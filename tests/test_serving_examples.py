@@ -115,6 +115,7 @@ def test_the_client_reports_an_error(monkeypatch):
         load(EXAMPLES / "paddle_serving" / "client.py").ask([""])
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize("exported", ["single_label"], indirect=True)
 def test_simple_server_is_as_its_file_says(exported):
     command = [sys.executable, str(EXAMPLES / "simple_server.py"), str(exported)]
