@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 
 from course_lib.data import convert_example
-from course_lib.models import read_weights
-from course_lib.runtime.manifest import describe_files
 from course_lib.training import CourseTrainer
 
 import paddle
@@ -70,30 +68,6 @@ def build(
         train_dataset=globals()["features"](tokenizer, rows) if features is None else features,
         **{"model": model, "data_collator": DataCollatorWithPadding(tokenizer), **own},
     )
-
-
-def as_pickles(checkpoint: Path, sealed: bool = True) -> Path:
-    """Turn a checkpoint into what the course wrote at first, or (not sealed) a stock Trainer."""
-    seal = json.loads((checkpoint / "course.json").read_text())
-    moments = {}
-    for key, value in read_weights(checkpoint / "optimizer.safetensors").items():
-        name, accumulator = key.split("|")
-        moments[f"{seal['parameters'][name]}_{accumulator}_0"] = paddle.to_tensor(value)
-    weights = read_weights(checkpoint / "model.safetensors")
-    paddle.save(weights, str(checkpoint / "model_state.pdparams"))
-    scheduler = json.loads((checkpoint / "scheduler.json").read_text())
-    moments["LR_Scheduler"] = scheduler
-    paddle.save(moments, str(checkpoint / "optimizer.pdopt"))
-    paddle.save(scheduler, str(checkpoint / "scheduler.pdparams"))
-    paddle.save({"cpu": paddle.get_rng_state()}, str(checkpoint / "rng_state.pth"))
-    for name in ("course.json", "manifest.json", "scheduler.json"):
-        (checkpoint / name).unlink(missing_ok=True)
-    for file in checkpoint.glob("*.safetensors"):
-        file.unlink()
-    if sealed:
-        seal["files"] = describe_files(checkpoint)
-        (checkpoint / "course.json").write_text(json.dumps(seal))
-    return checkpoint
 
 
 def losses(trainer) -> list[float]:

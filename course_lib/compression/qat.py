@@ -21,7 +21,7 @@ from pathlib import Path
 from course_lib.compression.quantization import load_program, quantize_static, static_mode
 from course_lib.deploy.export import export_model
 from course_lib.runtime import InputError
-from course_lib.training.trainer import check_trainable
+from course_lib.training.checks import check_trainable
 
 import paddle
 from paddle.nn.quant.quant_layers import QuantizedLinear

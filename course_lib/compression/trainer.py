@@ -36,16 +36,17 @@ from course_lib.models.files import WEIGHT_FILES, save_pretrained
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
 from course_lib.training import decode_answers, exact_match
-from course_lib.training.prediction import inference_mode
-from course_lib.training.trainer import (
+from course_lib.training.callbacks import ExactSteps
+from course_lib.training.checks import (
     IGNORED,
-    CourseTrainer,
-    _ExactSteps,
     check_arguments,
     check_labels,
     check_rows,
     check_trainable,
+    known_columns,
 )
+from course_lib.training.prediction import inference_mode
+from course_lib.training.trainer import CourseTrainer
 
 import numpy as np
 import paddle
@@ -233,7 +234,7 @@ class CompressTrainer(CourseTrainer):
             callback
             for callback in self.callback_handler.callbacks
             if type(callback).__module__ not in _DEFAULT_CALLBACKS
-            and not isinstance(callback, _ExactSteps)
+            and not isinstance(callback, ExactSteps)
         ]
         with tempfile.TemporaryDirectory(prefix="compress-") as directory:
             args.output_dir = directory
@@ -484,7 +485,7 @@ class CompressTrainer(CourseTrainer):
         row = dataset[0]
         if not isinstance(row, Mapping) or "input_ids" not in row:
             raise InputError(name, "its rows have no 'input_ids'", "features of a tokenizer")
-        known = self._known_columns()
+        known = known_columns(self)
         columns = dict.fromkeys(["input_ids", *(column for column in row if column in known)])
         if labelled:
             columns |= dict.fromkeys(self.label_names)
@@ -501,7 +502,7 @@ def _columns(trainer: CompressTrainer, dataset) -> list[dict]:
     rows = [dict(dataset[row]) for row in range(len(dataset))]
     if not trainer.args.remove_unused_columns:
         return rows
-    known = trainer._known_columns()
+    known = known_columns(trainer)
     return [{name: value for name, value in row.items() if name in known} for row in rows]
 
 

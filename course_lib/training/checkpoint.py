@@ -19,7 +19,7 @@ from paddle.base.layer_helper import LayerHelper
 
 REQUIRED = {"model.safetensors", "optimizer.safetensors", "state.json"}
 BEST = "best.safetensors"  # only where early stopping keeps the best weights
-_NAME = re.compile(r"checkpoint-(\d{8})")
+_NAME = re.compile(r"checkpoint-(\d+)")
 _LEFTOVER = re.compile(r"\.checkpoint-\d{8}\.(tmp-\d+|previous|trash)")
 
 Arrays = dict[str, np.ndarray]
@@ -79,11 +79,10 @@ def restore_optimizer(
 
 
 def find_checkpoints(directory: str | os.PathLike) -> list[Path]:
-    """The checkpoints in a directory, oldest first; none when there is no such directory."""
-    directory = Path(directory)
-    if not directory.is_dir():
-        return []
-    return sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name))
+    """The directories checkpoint-STEP in a directory, oldest first; none when it does not exist."""
+    found = [path for path in Path(directory).glob("checkpoint-*") if _NAME.fullmatch(path.name)]
+    directories = [path for path in found if path.is_dir()]
+    return sorted(directories, key=lambda path: int(path.name.removeprefix("checkpoint-")))
 
 
 def save_checkpoint(directory: str | os.PathLike, step: int, checkpoint: Checkpoint) -> Path:

@@ -28,7 +28,9 @@ from course_lib.runtime import InputError, atomic_file, seed_everything, select_
 from course_lib.runtime.commands import exit_status
 from course_lib.runtime.errors import whole
 from course_lib.runtime.outputs import lock_directory
-from course_lib.training.trainer import CourseTrainer, ThroughputCallback, check_arguments
+from course_lib.training.callbacks import ThroughputCallback
+from course_lib.training.checks import check_arguments
+from course_lib.training.trainer import CourseTrainer
 
 import paddle
 from paddlenlp.data import DataCollatorWithPadding

@@ -1,0 +1,225 @@
+"""Callbacks of a Trainer: tokens per second, one bar and one figure, and exact steps."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from course_lib.data import ResumableBatchSampler
+from course_lib.runtime import InputError
+from course_lib.training.loop import seed_step
+
+from paddlenlp.trainer import TrainerCallback
+from paddlenlp.trainer.integrations import VisualDLCallback
+from paddlenlp.trainer.trainer_callback import TrainerState
+from tqdm.auto import tqdm
+
+if TYPE_CHECKING:
+    from course_lib.training.trainer import CourseTrainer
+
+
+class ExactSteps(TrainerCallback):
+    """Make each epoch's order and each step's dropout depend on their numbers alone."""
+
+    def __init__(self, trainer: CourseTrainer) -> None:
+        self.trainer = trainer
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        resumed = self.trainer.resumed
+        self.trainer.restore_losses(state.global_step)
+        if resumed is None:
+            return
+        for callback in self.trainer.callback_handler.callbacks:
+            if isinstance(callback, VisualDLCallback):  # whose page shows the newest file only
+                for logs in state.log_history:
+                    then = replace(state, global_step=logs["step"])
+                    values = {name: value for name, value in logs.items() if name != "step"}
+                    callback.on_log(args, then, control, logs=values)
+        if state.best_model_checkpoint is not None:
+            _find_best(state, resumed, Path(args.output_dir))
+
+    def on_epoch_begin(self, args, state, control, train_dataloader=None, optimizer=None, **kwargs):
+        # Batches that do not fill the last accumulation of an epoch leave a gradient behind.
+        # Upstream adds it to the next epoch's first step, and no checkpoint holds it.
+        optimizer.clear_grad()
+        self.trainer.batch_losses = 0.0
+        sampler = getattr(train_dataloader, "batch_sampler", None)
+        if isinstance(sampler, ResumableBatchSampler):  # upstream skips the used batches itself
+            updates = max(len(train_dataloader) // args.gradient_accumulation_steps, 1)
+            sampler.set_epoch(state.global_step // updates)
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        seed_step(args.seed + 1_000_003 * args.dataset_rank, state.global_step)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.trainer.unlogged_loss = self.trainer.unlogged_loss + self.trainer.batch_losses
+        self.trainer.batch_losses = 0.0
+
+
+def _find_best(state: TrainerState, resumed: Path, output_dir: Path) -> None:
+    """Find the best checkpoint where it is now: the state holds its path at the time of saving."""
+    before = Path(state.best_model_checkpoint)
+    places = [resumed.parent / before.name, before]
+    if output_dir.is_dir() and output_dir.samefile(resumed.parent):
+        places[0] = output_dir / before.name  # upstream knows its own by this spelling only
+    best = next((path for path in places if path.is_dir()), None)
+    if best is None:
+        problem = f"{before} was the best checkpoint and is gone: the best is chosen from here on"
+        warnings.warn(problem, stacklevel=3)
+        state.best_metric = None
+    state.best_model_checkpoint = None if best is None else str(best)
+
+
+class ThroughputCallback(TrainerCallback):
+    """Count the real tokens, the padding and the seconds of the batches that were trained on.
+
+    A batch is counted when its step is over, so those that a resume skips are not. The time is that
+    of loading and training, without evaluating, logging and saving. Every log of a training loss
+    gets "tokens_per_second" and "padding_share" (0 to 1), and so does `state.log_history`.
+
+    Args:
+        pad_token_id: of "input_ids"; by default that of the tokenizer or of the model's config.
+            A batch with a two-dimensional "attention_mask" is counted by that.
+
+    Attributes:
+        real_tokens, padded_tokens: counts so far, in this process; the second is rows x longest.
+        seconds: of wall time.
+    """
+
+    def __init__(self, pad_token_id: int | None = None) -> None:
+        self.pad_token_id = pad_token_id
+        self.on_train_begin(None, None, None)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.real_tokens = self.padded_tokens = 0
+        self.seconds = 0.0
+        self._loaded: tuple[int, int] | None = None
+        self._since = time.perf_counter()
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Real tokens per second."""
+        return self.real_tokens / self.seconds if self.seconds else 0.0
+
+    @property
+    def padding_share(self) -> float:
+        """The share of what the model read that was padding."""
+        return 1 - self.real_tokens / self.padded_tokens if self.padded_tokens else 0.0
+
+    def on_load_data_end(self, args, state, control, inputs=None, **kwargs):
+        if self._loaded is not None:  # the batch before was skipped
+            self._since = time.perf_counter()
+        mask = inputs.get("attention_mask")
+        if mask is None or mask.ndim != 2:
+            mask = inputs["input_ids"] != self._padding(**kwargs)
+        self._loaded = int((mask != 0).sum()), int(mask.size)
+
+    def _padding(self, tokenizer=None, model=None, **kwargs) -> int:
+        owners = (tokenizer, getattr(model, "config", None))
+        choices = [self.pad_token_id, *(getattr(owner, "pad_token_id", None) for owner in owners)]
+        for choice in choices:
+            if choice is not None:
+                return choice
+        raise InputError("pad_token_id", "is not known from tokenizer or model", "a number")
+
+    def on_substep_end(self, args, state, control, **kwargs):
+        now = time.perf_counter()
+        self.seconds += now - self._since
+        self._since = now
+        self.real_tokens += self._loaded[0]
+        self.padded_tokens += self._loaded[1]
+        self._loaded = None
+
+    on_step_end = on_substep_end
+
+    def _pause(self, *args, **kwargs):
+        self._since = time.perf_counter()
+
+    on_epoch_begin = on_evaluate = on_save = _pause
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if logs is not None and ("loss" in logs or "train_loss" in logs):
+            rates = {
+                "tokens_per_second": round(self.tokens_per_second, 1),
+                "padding_share": round(self.padding_share, 4),
+            }
+            logs.update(rates)
+            state.log_history[-1].update(rates)
+        self._pause()
+
+
+class NotebookProgressCallback(TrainerCallback):
+    """One progress bar, and at the end one figure.
+
+    It keeps paddlenlp's log to warnings, and `CourseTrainer` removes upstream's bars.
+
+    Args:
+        chance: accuracy of guessing, a line in the figure.
+
+    Attributes:
+        figure: the learning curves, after training with at least one logged loss.
+    """
+
+    def __init__(self, chance: float | None = None) -> None:
+        self.chance, self.figure, self.bar = chance, None, None
+
+    def on_init_end(self, args, state, control, **kwargs):
+        logging.getLogger("PaddleNLP").setLevel(logging.WARNING)
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            self.bar = tqdm(total=state.max_steps, initial=state.global_step, unit="step")
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.bar is not None:
+            self.bar.update(state.global_step - self.bar.n)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        shown = {k: v for k, v in logs.items() if k in ("loss", "eval_loss", "eval_accuracy")}
+        if self.bar is not None and shown:
+            self.bar.set_postfix(shown)
+
+    def on_train_end(self, args, state, control, **kwargs):
+        if self.bar is None:
+            return
+        self.bar.close()
+        self.bar = None
+        history = trainer_history(state)
+        if history["loss"]:
+            from course_lib.notebook.figures import learning_curves  # slow to import
+
+            from IPython import get_ipython
+            from IPython.display import display
+
+            self.figure = learning_curves(history, self.chance)
+            if get_ipython() is not None:
+                display(self.figure)
+
+
+def trainer_history(state: TrainerState) -> dict[str, list[float]]:
+    """What a Trainer has logged, in the form of `course_lib.training.fit`'s history.
+
+    Returns:
+        "loss": one value per step (nats): a Trainer logs means over `logging_steps` steps, and each
+        is repeated for all steps of its interval. "epoch_step", "dev_loss", "dev_accuracy": one
+        value per evaluation; the last only when every evaluation has an accuracy.
+    """
+    losses: list[float] = []
+    evaluations = {}
+    for entry in state.log_history:
+        if "loss" in entry:
+            losses += [entry["loss"]] * (entry["step"] - len(losses))
+        if "eval_loss" in entry:
+            evaluations[entry["step"]] = entry
+    history = {
+        "loss": losses,
+        "epoch_step": list(evaluations),
+        "dev_loss": [entry["eval_loss"] for entry in evaluations.values()],
+    }
+    accuracies = [e["eval_accuracy"] for e in evaluations.values() if "eval_accuracy" in e]
+    history["dev_accuracy"] = accuracies if len(accuracies) == len(evaluations) else []
+    return history

@@ -1,0 +1,272 @@
+"""What a Trainer checks before its first step: arguments, rows, labels and the loss.
+
+Each check is here because Paddle would hang, stop after an epoch, or compute nonsense without a
+message.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import numbers
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
+
+import numpy as np
+import paddle
+from paddlenlp.trainer import TrainingArguments
+from paddlenlp.trainer.trainer_utils import IntervalStrategy, has_length
+
+if TYPE_CHECKING:
+    from course_lib.training.trainer import CourseTrainer
+
+Columns = tuple[dict[str, list[np.ndarray]], list[int]]  # labels by column, lengths of input_ids
+POSITIONS = ("start_positions", "end_positions")
+IGNORED = -100
+_COUNTS = {  # the smallest that makes sense
+    "per_device_train_batch_size": 1,
+    "per_device_eval_batch_size": 1,
+    "gradient_accumulation_steps": 1,
+    "dataloader_num_workers": 0,
+    "warmup_steps": 0,
+    "seed": 0,
+}
+_STEPS = {  # 0 saves nothing
+    "logging_strategy": ("logging_steps", 1),
+    "save_strategy": ("save_steps", 0),
+    "evaluation_strategy": ("eval_steps", 1),
+}
+_REALS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "learning_rate": (lambda value: value >= 0, "0 or more"),
+    "weight_decay": (lambda value: value >= 0, "0 or more"),
+    "max_grad_norm": (lambda value: value >= 0, "0 (gradients are not clipped) or more"),
+    "adam_beta1": (lambda value: 0 <= value < 1, "0 or more and below 1"),
+    "adam_beta2": (lambda value: 0 <= value < 1, "0 or more and below 1"),
+    "adam_epsilon": (lambda value: value > 0, "above 0"),
+    "warmup_ratio": (lambda value: 0 <= value <= 1, "from 0 to 1"),
+}
+
+
+def check_trainable(model: paddle.nn.Layer) -> None:
+    """Refuse a model whose parameters are all frozen (`stop_gradient`): it would learn nothing.
+
+    Raises:
+        InputError: no parameter learns.
+    """
+    if all(parameter.stop_gradient for parameter in model.parameters()):
+        problem = "has no parameter that learns: all are frozen"
+        raise InputError(type(model).__name__, problem, "stop_gradient=False for some of them")
+
+
+def check_arguments(args: TrainingArguments) -> None:
+    """Refuse numbers at which a training would stop, or go on and learn nothing.
+
+    Raises:
+        InputError: it names the argument.
+    """
+    steps = [pair for name, pair in _STEPS.items() if getattr(args, name) == IntervalStrategy.STEPS]
+    for name, minimum in {**_COUNTS, **dict(steps)}.items():
+        whole(name, getattr(args, name), minimum)
+    reals = dict(_REALS)
+    if args.max_steps == -1:
+        reals["num_train_epochs"] = (lambda value: value > 0, "above 0")
+    elif type(args.max_steps) is not int or args.max_steps < 1:
+        expected = "-1, so that num_train_epochs counts, or 1 at least"
+        raise InputError("max_steps", f"is {args.max_steps!r}", expected)
+    for name, (fits, expected) in reals.items():
+        value = getattr(args, name)
+        if not isinstance(value, numbers.Real) or not math.isfinite(value) or not fits(value):
+            raise InputError(name, f"is {value!r}", expected)
+
+
+def check_rows(where: str, dataset, columns: Iterable[str], labels: Sequence[str] = ()) -> Columns:
+    """Read every row once, and refuse what would stop Paddle's loader, or leave it waiting.
+
+    Args:
+        where: the dataset's name, for the message.
+        dataset: of dicts, with a length.
+        columns: those that each row must have, filled with numbers.
+        labels: those of them whose values must have one shape; they are returned.
+
+    Returns:
+        The labels' values, one array per row, by column; and the number of "input_ids" of each row.
+
+    Raises:
+        InputError: it names the first row that is not right, or the dataset is empty.
+    """
+    if len(dataset) == 0:
+        raise InputError(where, "is empty", "at least one example")
+    values: dict[str, list[np.ndarray]] = {name: [] for name in labels if name in columns}
+    lengths: list[int] = []
+    for row in range(len(dataset)):  # iterating over a paddle Dataset need not stop at its end
+        feature = dataset[row]
+        if not isinstance(feature, Mapping):
+            raise InputError(where, f"row {row} is a {type(feature).__name__}", "a dict of columns")
+        for name in columns:
+            if name not in feature:
+                problem = f"row {row} has no column {name!r}"
+                raise InputError(where, problem, f"the columns {', '.join(columns)}")
+            value = _numbers(feature[name])
+            if value is None or (name == "input_ids" and (not value.ndim or _is_float(value))):
+                problem = f"row {row} has {name} {_short(feature[name])}"
+                raise InputError(where, problem, "numbers")
+            if name == "input_ids":
+                lengths.append(len(value))
+            if name in values:
+                values[name].append(value)
+                first = values[name][0]
+                if (first.ndim, _is_float(first)) != (value.ndim, _is_float(value)):
+                    problem = f"row {row} has {name} {_short(feature[name])}"
+                    raise InputError(where, problem, f"the form of row 0: {_short(first)}")
+    return values, lengths
+
+
+def _numbers(value) -> np.ndarray | None:
+    """The value as an array; None where it is not finite numbers in rows of one length."""
+    try:
+        array = np.asarray(value)
+        return array if array.dtype.kind in "iub" or np.isfinite(array).all() else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_float(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f"
+
+
+def _short(value) -> str:
+    text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def check_labels(
+    where: str,
+    labels: Mapping[str, list[np.ndarray]],
+    lengths: Sequence[int],
+    logits: Sequence[int] | None,
+    ignored: int = IGNORED,
+) -> None:
+    """Compare the labels that `check_rows` read with the shape of a model's output.
+
+    Args:
+        logits: their shape, [batch_size, classes] or [batch_size, seq_len, classes]; None where a
+            label cannot be compared with the output, except for positions of answers.
+
+    Raises:
+        InputError: a class or a position that does not exist, or another number of labels than
+            tokens or classes in a row; it names the first row.
+    """
+    positions = set(labels) == set(POSITIONS)
+    if not positions and (logits is None or logits[-1] == 1):
+        return
+    for name, rows in labels.items():
+        limits, what = lengths, "tokens in the row"
+        if not positions:
+            limits, what = [logits[-1]] * len(rows), "classes in the model's head"
+            single = rows[0].ndim == 0 or rows[0].shape == (1,)
+            if rows[0].ndim > 1 or (single and len(logits) == 3):
+                continue
+            if not single:  # a label per token, or a 0 or 1 per class
+                tokens = len(logits) == 3
+                for row, (value, count) in enumerate(
+                    zip(rows, lengths if tokens else limits, strict=True)
+                ):
+                    if len(value) != count:
+                        things = "tokens" if tokens else "classes"
+                        problem = f"row {row} has {len(value)} {name} for {count} {things}"
+                        raise InputError(where, problem, "one for each")
+                if not tokens:
+                    continue
+        if _is_float(rows[0]):
+            continue
+        flat = np.concatenate([value.reshape(-1) for value in rows])
+        numbers_of_rows = np.repeat(np.arange(len(rows)), [value.size for value in rows])
+        limit = np.asarray(limits)[numbers_of_rows]
+        wrong = np.flatnonzero(((flat < 0) | (flat >= limit)) & (flat != ignored))
+        if wrong.size:
+            first = wrong[0]
+            problem = f"row {numbers_of_rows[first]} has {name} {flat[first]}"
+            problem += f" for {limit[first]} {what}"
+            raise InputError(where, problem, f"0 to {limit[first] - 1}")
+
+
+def known_columns(trainer: CourseTrainer) -> set[str]:
+    """What the model takes, and labels."""
+    return {*inspect.signature(trainer.model.forward).parameters, *trainer.label_names}
+
+
+def check_data(trainer: CourseTrainer) -> None:
+    """Read the rows that a training and its evaluations will read, and compute the first loss.
+
+    Raises:
+        InputError: as `check_rows` and `check_labels`; the collator's tensors would crash the
+            loader's workers; the model does not take a column; the loss cannot be learned from.
+    """
+    loader, evaluated = trainer.get_train_dataloader(), trainer.eval_dataset
+    evaluated = evaluated if isinstance(evaluated, dict) else {"eval_dataset": evaluated}
+    known, read = known_columns(trainer), {}
+    for where, dataset in {"train_dataset": loader.dataset, **evaluated}.items():
+        if dataset is None or not has_length(dataset):
+            continue
+        columns = [name for name in dataset[0] if name in known] if len(dataset) else []
+        if where == "train_dataset" or trainer.args.evaluation_strategy != IntervalStrategy.NO:
+            columns += [name for name in trainer.label_names if name not in columns]
+        read[where] = check_rows(where, dataset, columns, trainer.label_names)
+    rows = [loader.dataset[row] for row in range(min(2, len(loader.dataset)))]
+    batch = dict(loader.collate_fn(rows))
+    # once this process has computed on several threads, a fork of it cannot
+    forks = paddle.get_device() == "cpu" and trainer.args.dataloader_num_workers > 0
+    if forks and any(isinstance(value, paddle.Tensor) for value in batch.values()):
+        problem = "makes Paddle tensors, which on a CPU crash the dataloader's workers"
+        expected = 'return_tensors="np" or dataloader_num_workers=0'
+        raise InputError("data_collator", problem, expected)
+    parameters = inspect.signature(trainer.model.forward).parameters.values()
+    for name in batch.keys() - known:
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+            problem = f"has a column {name!r}, which the model does not take"
+            raise InputError("train_dataset", problem, "features without it")
+    for name, value in batch.items():  # a loader makes tensors of arrays
+        if isinstance(value, np.ndarray):
+            batch[name] = paddle.to_tensor(value)
+    _check_loss(trainer, batch, read)
+
+
+def _check_loss(trainer: CourseTrainer, batch: Mapping, read: Mapping[str, Columns]) -> None:
+    where = "the model's own loss" if trainer.criterion is None else "criterion"
+    training = trainer.model.training
+    trainer.model.eval()
+    try:
+        inputs = {name: value for name, value in batch.items() if name not in trainer.label_names}
+        with trainer.autocast_smart_context_manager():
+            with paddle.no_grad():
+                outputs = trainer.model(**inputs)
+            logits = outputs.shape if isinstance(outputs, paddle.Tensor) else None
+            for name, columns in read.items():
+                ignored = getattr(trainer.criterion, "ignore_index", IGNORED)
+                check_labels(name, *columns, logits, ignored)
+            loss = trainer.compute_loss(trainer.model, dict(batch))
+    except InputError:
+        raise
+    except Exception as error:
+        problem = f"fails on the first rows: {_summary(error)}"
+        raise InputError(where, problem, "a loss of the model's output") from error
+    finally:
+        if training:
+            trainer.model.train()
+    if not isinstance(loss, paddle.Tensor) or loss.size != 1:
+        what = f"shape {loss.shape}" if isinstance(loss, paddle.Tensor) else type(loss).__name__
+        raise InputError(where, f"gives a result of {what}", "one number per batch")
+    if loss.stop_gradient:
+        problem = "gives a result that does not depend on the weights"
+        raise InputError(where, problem, "a differentiable function of the model's output")
+
+
+def _summary(error: Exception) -> str:
+    """The line of an error that explains it; paddle's begin with a C++ stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"\(?\w*\)?\s*\w*Error:", line)] or lines[:1]
+    return f"{type(error).__name__}: {errors[0][:200]}" if errors else type(error).__name__
