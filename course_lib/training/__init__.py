@@ -36,7 +36,7 @@ _HOME = {
     "exact_match": "answers",
     "normalize_answer": "answers",
     "find_checkpoints": "checkpoint",
-    "History": "loop",
+    "History": "run",
     "create_optimizer": "loop",
     "fit": "loop",
     "confusion_matrix": "metrics",

@@ -1,0 +1,252 @@
+"""Where a run of `fit` stands: how it is saved, resumed, and shown by VisualDL."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import warnings
+from pathlib import Path
+
+from course_lib.data import ResumableBatchSampler
+from course_lib.data.features import IGNORED
+from course_lib.runtime import InputError
+from course_lib.training.checkpoint import (
+    Checkpoint,
+    find_checkpoints,
+    load_checkpoint,
+    model_arrays,
+    optimizer_arrays,
+    remove_checkpoint,
+    remove_leftovers,
+    restore_optimizer,
+    save_checkpoint,
+)
+
+import numpy as np
+import paddle
+
+CHANGED = "the file, its labels, the vocabulary or max_seq_length has changed"
+DIGESTS = {  # what a message says in place of a digest
+    "train_data": f"other training data: {CHANGED}",
+    "dev_data": f"other dev data: {CHANGED}",
+    "train_batches": "other batches: batching, or the seed or the rank of the loader has changed",
+}
+POSITION = ("step", "epoch", "batch", "loss_sum", "correct", "examples", "best_score")
+POSITION += ("epochs_without_gain", "stopped")
+
+
+class History(dict):
+    """What happened: lists by name, ready for JSON and for plotting.
+
+    One entry per step: "step" (from 1), "loss" (nats), "learning_rate". One entry per epoch:
+    "epoch" (from 1), "epoch_step" (the step at its end), "train_loss", "train_accuracy" and, with a
+    dev loader, "dev_loss", "dev_accuracy".
+    """
+
+    NAMES = ("step", "loss", "learning_rate", "epoch", "epoch_step", "train_loss", "train_accuracy")
+    NAMES += ("dev_loss", "dev_accuracy")
+
+    def __init__(self, values: dict | None = None) -> None:
+        super().__init__({name: [] for name in self.NAMES} | dict(values or {}))
+
+    def add(self, **values: float) -> None:
+        """Append one value to each of the named lists."""
+        for name, value in values.items():
+            self[name].append(value)
+
+
+class Run:
+    """Counts, weights and history of a run; `output_dir` is where its checkpoints go, if any.
+
+    Args:
+        keep: how many checkpoints to keep.
+        settings: JSON values that a resumed run must share with the one that was saved.
+    """
+
+    def __init__(self, model, optimizer, scheduler, output_dir, keep: int, settings: dict) -> None:
+        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.output_dir = None if output_dir is None else Path(output_dir)
+        self.keep, self.settings = keep, settings
+        self.step = self.epoch = self.batch = 0
+        self.loss_sum, self.correct, self.examples = 0.0, 0, 0
+        self.best_score, self.epochs_without_gain, self.stopped = None, 0, False
+        self.best: dict[str, np.ndarray] | None = None
+        self.history = History()
+        self.stale: list[Path] = []  # checkpoints of an older run, which this one replaces
+        if self.output_dir is not None:
+            remove_leftovers(self.output_dir)
+            self.stale = find_checkpoints(self.output_dir)
+
+    def end_step(self, loss: float, logits: paddle.Tensor, labels: paddle.Tensor, rate: float):
+        """Count a step that has updated the weights; a loss that is not finite raises."""
+        labels = labels.reshape([-1])
+        self.step, self.batch = self.step + 1, self.batch + 1
+        count = int((labels != IGNORED).sum())
+        self.loss_sum += loss * count
+        self.correct += int((logits.argmax(axis=-1).reshape([-1]) == labels).sum())
+        self.examples += count
+        if not math.isfinite(loss):
+            raise self._diverged(f"the loss {loss}")
+        self.history.add(step=self.step, loss=loss, learning_rate=rate)
+
+    def end_epoch(self, dev_scores: dict[str, float]) -> None:
+        """Note the scores of an epoch, and begin the next one."""
+        self.history.add(
+            epoch=self.epoch + 1,
+            epoch_step=self.step,
+            train_loss=self.loss_sum / self.examples,
+            train_accuracy=self.correct / self.examples,
+            **{f"dev_{name}": score for name, score in dev_scores.items()},
+        )
+        self.epoch, self.batch = self.epoch + 1, 0
+        self.loss_sum, self.correct, self.examples = 0.0, 0, 0
+
+    def watch(self, monitor: str, patience: int) -> None:
+        """Keep the best weights by the last value of `monitor`; stop when nothing gets better."""
+        score, sign = self.history[monitor][-1], -1 if monitor == "dev_loss" else 1
+        if self.best_score is None or sign * score > sign * self.best_score:
+            self.best_score, self.epochs_without_gain = score, 0
+            self.best = model_arrays(self.model)
+        else:
+            self.epochs_without_gain += 1
+            self.stopped = self.epochs_without_gain >= patience
+
+    def check_weights(self) -> None:
+        """The loss of a step says nothing about the weights that the same step leaves behind."""
+        for name, parameter in self.model.named_parameters():
+            if not bool(paddle.isfinite(parameter).all()):
+                raise self._diverged(f"weights infinite or NaN ({name})")
+
+    def _diverged(self, what: str) -> InputError:
+        problem = f"{self.settings['learning_rate']:g} made {what} at step {self.step}"
+        return InputError("learning_rate", problem, "a lower one")
+
+    def save(self) -> None:
+        """Write a checkpoint, and remove old ones."""
+        if self.output_dir is None:
+            return
+        self.check_weights()
+        state = {
+            "position": {name: getattr(self, name) for name in POSITION},
+            "scheduler": self.scheduler.state_dict(),
+            "settings": self.settings,
+            "environment": _environment(),
+            "history": self.history,
+        }
+        for path in self.stale:
+            remove_checkpoint(path)
+        self.stale = []
+        arrays = model_arrays(self.model), optimizer_arrays(self.optimizer, self.model)
+        save_checkpoint(self.output_dir, self.step, Checkpoint(*arrays, state, self.best))
+        for path in find_checkpoints(self.output_dir)[: -self.keep]:
+            remove_checkpoint(path)
+
+    def restore(self, path: Path | None) -> None:
+        """Go on from a checkpoint; None takes the newest of `output_dir`, or starts anew.
+
+        Raises:
+            InputError: the checkpoint is damaged, or was made with other settings or data.
+        """
+        if path is None and self.output_dir is None:
+            raise InputError("resume", "has nowhere to look", "output_dir, or a checkpoint")
+        path = path or next(reversed(self.stale), None)
+        self.stale = []
+        if path is None:
+            return
+        checkpoint = load_checkpoint(path)
+        state = checkpoint.state
+        for name, value in self.settings.items():
+            saved = state["settings"].get(name)
+            if saved != value:
+                problem = DIGESTS.get(name, f"{name} {saved}, this run has {value}")
+                expected = "the same settings and data, or training without resume"
+                raise InputError(path, f"was made with {problem}", expected)
+        for name, value in _environment().items():
+            saved = state["environment"].get(name)
+            if saved != value:
+                problem = f"{path} was made with {name} {saved}, now it is {value}: the run goes "
+                problem += "on, but its numbers may differ in the last digits"
+                warnings.warn(problem, stacklevel=3)
+        self.model.set_state_dict(checkpoint.model)
+        restore_optimizer(self.optimizer, self.model, checkpoint.optimizer)
+        self.scheduler.set_state_dict(state["scheduler"])
+        for name in POSITION:
+            setattr(self, name, state["position"][name])
+        self.best = checkpoint.best
+        self.history = History(state["history"])
+
+
+def describe(model, train_loader, dev_loader) -> dict:
+    """What a run trains on, so that a resume notices any change: sizes and digests."""
+    sampler = train_loader.batch_sampler
+    shapes = [(name, list(parameter.shape)) for name, parameter in model.named_parameters()]
+    first_epoch = sampler.batches(0) if isinstance(sampler, ResumableBatchSampler) else None
+    return {
+        "train_examples": len(train_loader.dataset),
+        "batch_size": getattr(sampler, "batch_size", None),
+        "max_tokens": getattr(sampler, "max_tokens", None),
+        "model": digest_of([shapes]),
+        "train_data": digest_of(train_loader.dataset),
+        "dev_data": None if dev_loader is None else digest_of(dev_loader.dataset),
+        "train_batches": digest_of([first_epoch]),
+    }
+
+
+def digest_of(rows) -> str:
+    """A digest of every number and text in a dataset's rows, or in those of a list."""
+
+    def plain(value) -> list:
+        array = np.asarray(value)
+        return [str(array.dtype), array.shape, array.tolist()]
+
+    digest = hashlib.sha256()
+    for index in range(len(rows)):
+        row = json.dumps(rows[index], default=plain, sort_keys=True)
+        digest.update(f"{row}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _environment() -> dict[str, str]:
+    """What changes the last bits of a sum although all settings are the same."""
+    return {
+        "paddle": paddle.__version__,
+        "threads": os.environ.get("OMP_NUM_THREADS", "1"),
+        "MKL_DEBUG_CPU_TYPE": os.environ.get("MKL_DEBUG_CPU_TYPE", "unset"),
+        "device": paddle.get_device(),
+    }
+
+
+class Scalars:
+    """Writes a history for VisualDL, or nothing without a directory; close it by `with`."""
+
+    TAGS = {  # noqa: RUF012
+        "train/loss": ("step", "loss"),
+        "train/learning_rate": ("step", "learning_rate"),
+        "dev/loss": ("epoch_step", "dev_loss"),
+        "dev/accuracy": ("epoch_step", "dev_accuracy"),
+    }
+
+    def __init__(self, log_dir: str | os.PathLike | None) -> None:
+        self.writer = None
+        self.written = dict.fromkeys(self.TAGS, 0)
+        if log_dir is not None:
+            from visualdl import LogWriter  # slow to import
+
+            self.writer = LogWriter(logdir=str(log_dir))
+
+    def write(self, history: History) -> None:
+        """Write what is new: after a resume all of it, as VisualDL shows the newest file only."""
+        for tag, (steps, name) in self.TAGS.items() if self.writer else ():
+            new = slice(self.written[tag], None)
+            for step, value in zip(history[steps][new], history[name][new], strict=False):
+                self.writer.add_scalar(tag=tag, value=value, step=step)
+                self.written[tag] += 1
+
+    def __enter__(self) -> Scalars:
+        return self
+
+    def __exit__(self, *error) -> None:
+        if self.writer is not None:
+            self.writer.close()
