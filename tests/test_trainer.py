@@ -679,6 +679,7 @@ def stock_run(tmp_path_factory):
 # When one of these fails, upstream has mended something, and CourseTrainer need not any longer.
 
 
+@pytest.mark.upstream
 def test_upstream_a_resume_is_exact_in_the_first_epoch_without_dropout_only(stock_run, tmp_path):
     """The order is NumPy's global one (1206); at an epoch's end no random state is loaded (927)."""
     directory, whole = stock_run
@@ -689,6 +690,7 @@ def test_upstream_a_resume_is_exact_in_the_first_epoch_without_dropout_only(stoc
     assert exact == {2: True, 4: False, 6: False}
 
 
+@pytest.mark.upstream
 def test_upstream_a_resume_draws_other_dropout_masks(tmp_path):
     """A pickled random state holds device, seed and offset only."""
     whole = stock(tmp_path / "a", max_steps=3)
@@ -696,22 +698,26 @@ def test_upstream_a_resume_draws_other_dropout_masks(tmp_path):
     assert resumed[:2] == whole[:2] and resumed[2] != whole[2]
 
 
+@pytest.mark.upstream
 def test_upstream_a_resume_after_building_another_layer_stops(stock_run, tmp_path):
     """Moments are looked up by generated names, paddle/optimizer/optimizer.py 891."""
     with pytest.raises(AssertionError, match=r"Shape not match|should in state dict"):
         stock(tmp_path, str(stock_run[0] / "checkpoint-2"), dropout=0.0, extra_layers=1)
 
 
+@pytest.mark.upstream
 def test_upstream_true_finds_no_checkpoint(stock_run):
     with pytest.raises(TypeError, match="not bool"):
         stock(stock_run[0], True, dropout=0.0)
 
 
+@pytest.mark.upstream
 def test_upstream_a_single_process_keeps_all_checkpoints(stock_run):
     """Old ones are deleted in processes of local rank 0 only (2288); alone it is -1."""
     assert len(list(stock_run[0].glob("checkpoint-*"))) == STEPS // 2
 
 
+@pytest.mark.upstream
 def test_upstream_misspells_question_answering(rows, tmp_path):
     """So such a model is taken to have "labels" and is evaluated without a loss (389)."""
     model, _ = runs.model_and_tokenizer()
@@ -719,6 +725,7 @@ def test_upstream_misspells_question_answering(rows, tmp_path):
     assert trainer.label_names == ["labels"]
 
 
+@pytest.mark.upstream
 def test_upstream_a_half_written_checkpoint_starts_from_the_first_step(stock_run, tmp_path):
     """Without a word, with the trained weights, when trainer_state.json is not there yet (811)."""
     directory, whole = stock_run
