@@ -29,19 +29,18 @@ from functools import partial
 from pathlib import Path
 
 from course_lib import runtime
+from course_lib.chapters.ch15 import compare_imbalance, imbalance_table
 from course_lib.data import load_people_daily, load_reviews
 from course_lib.runtime import atomic_file, select_device
 from course_lib.tasks.labels import (
     Finetune,
     FrozenBackbone,
-    compare_imbalance,
     curve_points,
-    imbalance_table,
     learning_curve,
     make_imbalanced,
     tfidf_learner,
 )
-from course_lib.tasks.labels.few_labels import Learner, labels_of
+from course_lib.tasks.labels.few_labels import Learner
 from course_lib.tasks.tagging import Crf, bio_rules, compare_crf, entity_scores, predict_tags
 from course_lib.tasks.tagging.tagger import broken_labels
 from course_lib.tasks.vocabulary import compare_vocabulary, find_words, vocabulary_table
@@ -122,13 +121,13 @@ def imbalance(learner: Learner, seed: int) -> dict:
     train, dev = (
         make_imbalanced(load_reviews(name), RATIO, RARE, seed) for name in ("train", "dev")
     )
-    answers = compare_imbalance(learner, train, dev, load_reviews("test"), RARE, seed, progress=say)
+    answers = compare_imbalance(learner, train, dev, load_reviews("test"), RARE, seed, say)
     return {name: one.tolist() for name, one in answers.items()}
 
 
 def imbalance_result(runs: list[dict]) -> pd.DataFrame:
     answers = {name: np.array([run[name] for run in runs]) for name in runs[0]}
-    table = imbalance_table(labels_of(load_reviews("test")), answers, RARE, RATIO)
+    table = imbalance_table([row["label"] for row in load_reviews("test")], answers, RARE, RATIO)
     table.insert(7, "helps", [helps(*ends) for ends in table[["gain low", "gain high"]].values])
     table.loc[table.index[0], "helps"] = ""
     return table

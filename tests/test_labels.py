@@ -6,10 +6,10 @@ import copy
 from collections import Counter
 
 import course_lib  # noqa: F401
+from course_lib.chapters.ch15 import compare_imbalance, imbalance_table
 from course_lib.data import load_reviews, tokenize_with_offsets
 from course_lib.runtime import InputError, data_dir
 from course_lib.tasks.labels import (
-    REMEDIES,
     DeleteWords,
     FillWords,
     Finetune,
@@ -20,9 +20,7 @@ from course_lib.tasks.labels import (
     augment,
     best_threshold,
     class_weights,
-    compare_imbalance,
     curve_points,
-    imbalance_table,
     labelled_subset,
     learning_curve,
     make_imbalanced,
@@ -78,14 +76,8 @@ def test_a_class_is_made_rare_at_the_ratio_asked_for():
     [
         (rows(5, 400), {"ratio": 20}, "20 leaves 20 of 5"),
         (rows(5, 10), {"ratio": 20}, "leaves 0 of 5"),
-        (rows(5, 10), {"ratio": 0}, "ratio"),
-        (rows(5, 10), {"rare": 2}, "the classes are 0, 1"),
-        (rows(5), {}, "one of two or more"),
-        (rows(5, 100), {"max_examples": 0}, "max_examples"),
+        (rows(5, 10), {"ratio": 1, "rare": 2}, "of 0 examples of class 2"),
         (rows(5, 100), {"max_examples": 20}, "leaves 0"),
-        (rows(5, 100), {"seed": -1}, "seed"),
-        (MapDataset([]), {}, "is empty"),
-        (MapDataset([{"text": "a"}]), {}, "label"),
     ],
 )
 def test_what_cannot_be_made_uneven_is_refused(data, options, names):
@@ -110,8 +102,6 @@ def test_over_sampling_repeats_all_examples_of_a_class_alike():
     assert ids(more)[:130] == ids(data), "what was there stays, copies stand behind it"
     times = Counter(row["id"] for row in more if row["label"] == 0)
     assert len(times) == 30 and set(times.values()) == {3, 4}
-    with pytest.raises(InputError, match="is empty"):
-        over_sample(MapDataset([]))
 
 
 def test_class_weights_are_those_of_the_formula():
@@ -120,8 +110,8 @@ def test_class_weights_are_those_of_the_formula():
     assert weights == pytest.approx([100 / (2 * 5), 100 / (2 * 95)])
     assert np.mean(weights[labels]) == pytest.approx(1)
     assert class_weights([0, 1, 2, 2], 3) == pytest.approx([4 / 3, 4 / 3, 2 / 3])
-    for bad, number in (([], None), ([0, 2], None), ([0, 1], 3), ([0, 1, 2], 2)):
-        with pytest.raises(InputError, match="once at least"):
+    for bad, number in (([0, 2], None), ([0, 1], 3)):
+        with pytest.raises(InputError, match="at least one of each"):
             class_weights(bad, number)
 
 
@@ -192,17 +182,6 @@ def test_paddle_s_own_weights_cancel_in_a_batch_of_one_class():
     assert float(FocalLoss(0, weights)(logits, labels)) == pytest.approx(0.5 * plain)
 
 
-def test_losses_that_make_no_sense_are_refused():
-    for gamma in (-1, float("nan"), float("inf"), "2", None):
-        with pytest.raises(InputError, match="gamma"):
-            FocalLoss(gamma)
-    for weight in ([-1, 1], [float("nan"), 1], 3.0):
-        with pytest.raises(InputError, match="weight"):
-            FocalLoss(2, weight)
-    with pytest.raises(InputError, match="3 numbers for 2 classes"):
-        FocalLoss(2, [1, 1, 1])(paddle.zeros([4, 2]), paddle.zeros([4], "int64"))
-
-
 # --- the threshold
 
 
@@ -219,22 +198,6 @@ def test_the_best_threshold_is_the_best_of_all():
 def test_a_threshold_that_changes_nothing_stays_at_one_half():
     assert best_threshold([0.9, 0.8, 0.1, 0.2], [True, True, False, False]) == 0.5
     assert best_threshold([0.3, 0.3, 0.3], [True, False, False]) == 0.5
-
-
-@pytest.mark.parametrize(
-    "values, rare",
-    [
-        ([0.1, 0.2], [True]),
-        ([0.1, 0.2], [True, True]),
-        ([0.1, 0.2], [False, False]),
-        ([0.1, 1.2], [True, False]),
-        ([0.1, float("nan")], [True, False]),
-        ([], []),
-    ],
-)
-def test_thresholds_of_nothing_are_refused(values, rare):
-    with pytest.raises(InputError, match="probabilities"):
-        best_threshold(values, rare)
 
 
 def test_a_threshold_in_use():
@@ -298,26 +261,6 @@ def test_several_seeds_are_averaged():
     assert both.loc["b", "gain low"] <= 0 <= both.loc["b", "gain high"]
 
 
-@pytest.mark.parametrize(
-    "labels, predictions, options",
-    [
-        ([0, 1], {}, {}),
-        ([], {"a": []}, {}),
-        ([0, 1], {"a": [0, 1, 1]}, {}),
-        ([0, 1], {"a": [0, 1], "b": [[0, 1], [1, 1]]}, {}),
-        ([1, 1], {"a": [0, 1]}, {}),
-        ([0, 0], {"a": [0, 1]}, {}),
-        ([0, -1], {"a": [0, 1]}, {}),
-        ([0, 1], {"a": [0, 1]}, {"rare": 5}),
-        ([0, 1], {"a": [0, 1]}, {"ratio": 0}),
-        ([0, 1], {"a": [0, 1]}, {"ratio": float("nan")}),
-    ],
-)
-def test_tables_of_nothing_are_refused(labels, predictions, options):
-    with pytest.raises(InputError):
-        imbalance_table(labels, predictions, **options)
-
-
 def test_each_remedy_gets_its_data_and_its_loss():
     calls = {}
 
@@ -335,8 +278,7 @@ def test_each_remedy_gets_its_data_and_its_loss():
 
     data = [rows(10, 200), rows(4, 80), rows(20, 40)]
     found = compare_imbalance(learner, *data, seed=7, progress=lambda name: calls.update({name: 0}))
-    assert tuple(found) == REMEDIES
-    assert calls["threshold"] == 0, "nothing is trained for it"
+    assert [*found] == [*calls, "threshold"], "nothing is trained for the threshold"
     assert [calls[name][0] for name in ("nothing", "class weights", "focal loss")] == [
         {0: 10, 1: 200}
     ] * 3
@@ -346,27 +288,10 @@ def test_each_remedy_gets_its_data_and_its_loss():
     assert calls["class weights"][1].gamma == 0
     assert calls["class weights"][1].weight.numpy() == pytest.approx([10.5, 0.525])
     assert calls["focal loss"][1].gamma == 2 and calls["focal loss"][1].weight is None
-    assert {one[2] for one in calls.values() if one} == {7}
+    assert {one[2] for one in calls.values()} == {7}
     labels = np.array([row["label"] for row in data[2]])
     assert found["nothing"].tolist() == [1] * 60, "0.3 is below one half"
     assert (found["threshold"] == labels).all(), "and above the threshold that dev shows"
-
-    for bad in ({"remedies": ["prayer"]}, {"remedies": "nothing"}, {"remedies": []}, {"rare": 9}):
-        with pytest.raises(InputError):
-            compare_imbalance(learner, *data, **bad)
-    with pytest.raises(InputError, match="dev: has no example of class 0"):
-        compare_imbalance(learner, data[0], rows(0, 5), data[2])
-
-
-def test_the_threshold_alone_trains_once():
-    trained = []
-
-    def learner(train, criterion, seed):
-        trained.append(criterion)
-        return lambda examples: np.full((len(examples), 2), 0.5)
-
-    compare_imbalance(learner, rows(5, 50), rows(5, 50), rows(5, 50), remedies=["threshold"])
-    assert trained == [None]
 
 
 def test_remedies_find_the_rare_class_of_real_reviews():
@@ -374,11 +299,15 @@ def test_remedies_find_the_rare_class_of_real_reviews():
     train = make_imbalanced(load_reviews("train", 4000), 20)
     dev = make_imbalanced(load_reviews("dev"), 20)
     test = load_reviews("test", 400)
-    names = ["nothing", "under-sampling", "over-sampling", "threshold"]
-    found = compare_imbalance(tfidf_learner, train, dev, test, remedies=names)
-    table = imbalance_table([row["label"] for row in test], found, ratio=20)
+
+    def learner(train, criterion, seed):  # a linear model has no other loss
+        return tfidf_learner(train, None, seed)
+
+    answers = compare_imbalance(learner, train, dev, test)
+    table = imbalance_table([row["label"] for row in test], answers, ratio=20)
     assert table.loc["nothing", "recall"] < 0.1
-    assert (table.loc[names[1:], "recall gain low"] > 0).all()
+    helped = ["under-sampling", "over-sampling", "threshold"]
+    assert (table.loc[helped, "recall gain low"] > 0).all()
 
 
 # --- learning curves
@@ -393,7 +322,7 @@ def test_subsets_are_balanced_and_lie_inside_each_other():
     assert ids(small) != ids(labelled_subset(data, 30, seed=1))
     assert counts(labelled_subset(data, 400)) == {0: 150, 1: 150, 2: 100}
     assert len(labelled_subset(data, 600)) == 600
-    for size in (2, 601, 3.5):
+    for size in (2, 601):
         with pytest.raises(InputError, match="size"):
             labelled_subset(data, size)
 
@@ -403,7 +332,7 @@ def test_a_learning_curve_rises_on_reviews_and_has_intervals():
     seen = []
     right = learning_curve({"tf-idf": tfidf_learner}, train, test, [20, 2000], progress=seen.append)
     assert right.shape == (2, 400) and seen == ["tf-idf, 20", "tf-idf, 2000"]
-    points = curve_points(right)
+    points = curve_points([right])
     assert points.loc[("tf-idf", 2000), "low"] > points.loc[("tf-idf", 20), "high"]
     row = points.loc[("tf-idf", 2000)]
     half = 1.96 * np.sqrt(row["accuracy"] * (1 - row["accuracy"]) / 400)
@@ -415,11 +344,6 @@ def test_a_learning_curve_rises_on_reviews_and_has_intervals():
     )
     assert both.shape == points.shape
 
-    for bad in ([], [right, right.iloc[:1]]):
-        with pytest.raises(InputError, match="runs"):
-            curve_points(bad)
-    with pytest.raises(InputError, match="learners"):
-        learning_curve({}, train, test, [20])
     with pytest.raises(InputError, match="size"):
         learning_curve({"tf-idf": tfidf_learner}, train, test, [4000])
 
@@ -452,10 +376,6 @@ def test_finetuning_learns_with_the_loss_and_for_the_steps_that_it_is_told(monke
     assert (learner(data, criterion, seed=1)(test) != answers).any()
     short = Finetune(steps=3, batch_size=8, max_seq_length=32)(data)(test)
     assert np.abs(short - 0.5).mean() < np.abs(answers - 0.5).mean()
-    with pytest.raises(InputError, match="steps"):
-        Finetune(steps=0)(data)
-    with pytest.raises(InputError, match="is empty"):
-        learner(MapDataset([]))
 
 
 def test_the_backbone_is_what_is_fine_tuned_and_frozen_layers_stay(monkeypatch):
@@ -584,61 +504,6 @@ def test_only_the_beginning_that_is_read_is_changed():
     assert made[10:] == text[10:] and made != text
 
 
-@pytest.mark.parametrize("rate", [0, 1, -0.1, "0.1", True, None, float("nan"), np.float32("nan")])
-def test_rates_that_are_no_share_are_refused(rate):
-    for kind in (DeleteWords, SwapWords, lambda rate: FillWords(rate=rate)):
-        with pytest.raises(InputError, match="rate"):
-            kind(rate)
-
-
-def test_rates_may_be_numpy_s():
-    words = "房间很干净，早餐也不错"
-    for kind in (DeleteWords, SwapWords):
-        changed = [kind(rate)(words, np.random.RandomState(0)) for rate in (0.5, np.float32(0.5))]
-        assert changed[0] == changed[1] != words
-
-
-@pytest.mark.parametrize("text", [None, 3, b"bytes", float("nan")])
-def test_what_is_no_text_is_refused_before_anything_is_changed(text, fill):
-    data = MapDataset([{"text": "房间很干净", "label": 0}, {"text": text, "label": 1}])
-    seen = []
-    with pytest.raises(InputError, match=r"dataset\[1\]: has no text"):
-        augment(data, lambda text, random: seen.append(text) or text)
-    assert not seen
-    with pytest.raises(InputError, match=r"train\[1\]: has no text"):
-        tfidf_learner(data)
-    for change in (DeleteWords(), SwapWords(), fill):
-        with pytest.raises(InputError, match="text"):
-            change(text, np.random.RandomState(0))
-
-
-def test_examples_and_changes_that_are_none_are_refused():
-    for wrong in (None, [], ["房间很干净"], [{"label": 1}]):
-        with pytest.raises(InputError, match="dataset"):
-            augment(wrong, SwapWords())
-    with pytest.raises(InputError, match="change: is a NoneType"):
-        augment(texts(), None)
-    with pytest.raises(InputError, match=r"change: is a type"):
-        augment(texts(), SwapWords)
-    for none in ({"text": "好"}, pd.DataFrame([{"text": "好"}]), {"好"}):
-        with pytest.raises(InputError, match=r"dataset\[0\]: has no text"):
-            augment(none, SwapWords())
-    with pytest.raises(InputError, match="change: gave a NoneType"):
-        augment(texts(), lambda text, random: None)
-
-
-def test_augmenting_refuses_bad_numbers():
-    for options in ({"copies": 0}, {"tries": 0}, {"seed": -1}):
-        with pytest.raises(InputError, match=next(iter(options))):
-            augment(texts(), SwapWords(), **options)
-    with pytest.raises(InputError, match="is empty"):
-        augment(MapDataset([]), SwapWords())
-    with pytest.raises(InputError, match="tokenizer"):
-        FillWords(model=paddle.nn.Linear(1, 1))
-    never = augment(texts(), lambda text, random: text)
-    assert len(never) == 3, "a change that changes nothing gives no copies"
-
-
 # --- what users give
 
 
@@ -650,56 +515,3 @@ def test_tfidf_gives_a_column_for_each_class_also_without_examples():
     classify = tfidf_learner(train)
     found = classify([{"text": "坏"}])
     assert found.shape == (1, 4) and found.argmax() == 2 and found[0, [1, 3]].tolist() == [0, 0]
-    assert classify([]).shape == (0, 4)
-    with pytest.raises(InputError, match="one class"):
-        tfidf_learner(rows(3))
-
-
-@pytest.mark.parametrize(
-    "labels", [[0.5, 1.2], ["a", "b"], "01", [-1, 0], [float("nan"), 0], [0, 2**62], [[0, 1], [1]]]
-)
-def test_weights_and_tables_take_classes_alone(labels):
-    with pytest.raises(InputError):
-        class_weights(labels)
-    with pytest.raises(InputError):
-        imbalance_table([0, 1], {"a": labels})
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"confidence": 2}, {"resamples": 0}, {"seed": -1}, {"rare": "0"}, {"ratio": float("nan")}],
-)
-def test_arguments_of_the_table_are_checked(wrong):
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        imbalance_table([0, 1, 1], {"a": [0, 1, 1]}, **wrong)
-
-
-def test_thresholds_refuse_what_they_would_misread():
-    with pytest.raises(InputError, match="is_rare"):
-        best_threshold([0.1, 0.9], [0, 2])
-    good = [[0.2, 0.8]]
-    for values, rare, threshold in [
-        ([0.2, 0.8], 0, 0.5),
-        ([[0.2, float("nan")]], 0, 0.5),
-        ([[-3.0, -2.0]], 0, 0.5),
-        (good, -1, 0.5),
-        (good, 2, 0.5),
-        (good, 0, float("nan")),
-        (good, 0, "0.5"),
-    ]:
-        with pytest.raises(InputError):
-            apply_threshold(values, rare, threshold)
-    assert FocalLoss(np.float32(2)).gamma == 2.0  # NumPy's numbers are numbers
-    with pytest.raises(InputError, match="weight"):
-        FocalLoss(2.0, ["a", "b"])
-
-
-def test_datasets_that_are_none_are_refused():
-    for wrong in (None, ["text"], (row for row in rows(3, 3))):
-        with pytest.raises(InputError):
-            make_imbalanced(wrong, 1)
-    with pytest.raises(InputError, match="rare"):
-        make_imbalanced(rows(3, 3), 1, [0])
-    for wrong in ({"confidence": 2}, {"resamples": 0}):
-        with pytest.raises(InputError, match=next(iter(wrong))):
-            curve_points(pd.DataFrame([[True, False]]), **wrong)

@@ -20,8 +20,8 @@ from course_lib.chapters.ch06 import limit_costs
 from course_lib.chapters.ch07 import head_importance, width_tradeoff
 from course_lib.chapters.ch10 import taxonomy_tree, threshold_tradeoff
 from course_lib.chapters.ch11 import latency_curves
-from course_lib.chapters.ch15 import accuracy_by_size, gain_intervals, precision_recall
-from course_lib.chapters.ch16 import method_differences, vector_effects
+from course_lib.chapters.ch15 import accuracy_by_size, precision_recall
+from course_lib.chapters.ch16 import vector_effects
 from course_lib.chapters.ch17 import batch_peaks, memory_price
 from course_lib.chapters.ch18 import (
     attention_grid,
@@ -34,6 +34,7 @@ from course_lib.chapters.ch19 import entity_text, share_panels, transition_map
 from course_lib.chapters.ch20 import recall_against_time
 from course_lib.notebook.figures import (
     confusion_matrix,
+    difference_intervals,
     learning_curves,
     probability_bars,
     window_map,
@@ -78,7 +79,7 @@ WIDTHS = (
 )
 TREE = {"书": 0.9, "书##好": 0.3, "店": 0.0, "店##好": 1.0, "店##好##位置很方便的😀": 0.2}
 GAINS = pd.DataFrame(
-    {"gain": [0.2, -0.1, 0.01], "low": [0.1, -0.2, -0.02], "high": [0.3, -0.05, 0.04]},
+    {"difference": [0.2, -0.1, 0.01], "low": [0.1, -0.2, -0.02], "high": [0.3, -0.05, 0.04]},
     index=["helps", "harms", "权重"],
 )
 SEARCHES = pd.DataFrame(
@@ -104,10 +105,6 @@ EFFECT = pd.DataFrame(
         "word found": [np.nan, 0.2, 0.0],
     },
     index=["characters", "mean", "zero"],
-)
-DIFFERENCES = pd.DataFrame(
-    {"difference": [np.nan, 0.01, -0.05], "low": [np.nan, -0.02, -0.08], "high": [np.nan, 0.03, 0]},
-    index=["nothing", "words added", "整词"],
 )
 FIGURES = {
     "histogram": lambda: length_histogram([3, 5, 8, 200, 900], 128),
@@ -167,7 +164,6 @@ FIGURES = {
         ["联想 good 笔记本😀", "无"], [[(0, 2, "品牌"), (8, 11, "类别")], []], row=6
     ),
     "vectors": lambda: vector_effects(EFFECT),
-    "differences": lambda: method_differences(DIFFERENCES),
     "limits": lambda: limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
     "peaks": lambda: batch_peaks(
         [(1, 700 * 2**20), (2, 720 * 2**20), (16, None), (9, 880 * 2**20)],
@@ -178,7 +174,7 @@ FIGURES = {
     "bargain": lambda: precision_recall(
         [0.9, 0.6, 0.4, 0.1], [True, False, True, False], 0.5, "差评😀"
     ),
-    "gains": lambda: gain_intervals({"macro F1": GAINS, "召回": GAINS}, "points"),
+    "gains": lambda: difference_intervals({"macro F1": GAINS, "召回": GAINS}, "points"),
     "by_size": lambda: accuracy_by_size(POINTS, chance=0.5),
     "search": lambda: recall_against_time(SEARCHES, 10),
     "latency": lambda: latency_curves(
@@ -319,8 +315,6 @@ def test_answers_begin_upwards_and_end_downwards_with_the_highest_named():
         ["甲", "乙", "丙"], [0.2, 0.7, 0.1], [0, 0.3, 0.7], named=1
     ).findobj(matplotlib.text.Text)]  # fmt: skip
     assert {"乙", "丙"} <= set(drawn) and "甲" not in drawn
-    with pytest.raises(ValueError, match="2 tokens, 1 starts and 2 ends"):
-        answer_positions(["甲", "乙"], [1.0], [0.5, 0.5])
 
 
 def test_each_head_has_its_cell_and_the_named_one_a_frame():
@@ -331,9 +325,6 @@ def test_each_head_has_its_cell_and_the_named_one_a_frame():
     assert frame.get_x() + frame.get_width() / 2 == pytest.approx(0)
     assert frame.get_y() + frame.get_height() / 2 == pytest.approx(1)
     assert "head 0 of layer 1, the least head 1 of layer 1" in figure.alt
-    for worth in ([1, 2], [[0, 0]]):
-        with pytest.raises(ValueError, match="not all 0"):
-            head_importance(worth)
 
 
 def test_widths_are_drawn_in_order_and_the_chosen_one_is_named():
@@ -350,10 +341,6 @@ def test_widths_are_drawn_in_order_and_the_chosen_one_is_named():
     assert "0.75" not in figure.alt
     meeting = width_tradeoff(*WIDTHS, chosen=1).axes[0]
     assert [text.get_text() for text in meeting.texts] == ["90.0%"]
-    with pytest.raises(ValueError, match=r"chosen is 0\.3"):
-        width_tradeoff(*WIDTHS, chosen=0.3)
-    with pytest.raises(ValueError, match="values for 1 widths"):
-        width_tradeoff([1], *WIDTHS[1:])
 
 
 def test_each_size_has_its_point_in_both_panels_with_its_margin():
@@ -372,8 +359,6 @@ def test_each_size_has_its_point_in_both_panels_with_its_margin():
     bar = figure.axes[0].containers[1][2][0].get_segments()[0]
     assert np.allclose(bar[:, 1], [0.75, 0.85])
     assert "all layers: 80.0%, 190 ms, 300 MB" in figure.alt
-    with pytest.raises(ValueError, match="nothing to draw"):
-        size_comparison({})
 
 
 def test_the_description_quotes_little_of_each_text():
@@ -388,28 +373,6 @@ def test_colours_stay_apart_without_colour_vision():
     bars = FIGURES["bars"]().axes[0].containers
     assert [bool(container.patches[0].get_hatch()) for container in bars] == [True, False]
     assert len(set(COLORS)) == len(set(MARKERS)) == 6
-
-
-@pytest.mark.parametrize(
-    ("call", "problem"),
-    [
-        (lambda: length_histogram([]), "lengths is empty"),
-        (lambda: learning_curves({"loss": []}), "no steps"),
-        (lambda: learning_curves({"loss": [1.0], "dev_loss": [1.0]}), "1 values for 0"),
-        (lambda: confusion_matrix([[1, 2]], ["a", "b"]), r"\(1, 2\)"),
-        (lambda: confusion_matrix([[0, 0], [0, 0]], ["a", "b"]), "of 0 texts"),
-        (lambda: probability_bars([]), "no predictions"),
-        (lambda: probability_bars(predictions(0.5), labels=[0, 1]), "2 labels for 1"),
-        (lambda: confident_mistakes(predictions(0.9), [1]), "no mistake"),
-        (lambda: pipeline_flow([("a", "b")], []), "1 stages and 0 calls"),
-        (lambda: padding_map({"plain": []}), "at least one batch"),
-        (lambda: padding_map({"plain": [[]]}), "at least one batch"),
-        (lambda: window_map([(0, 11)], 10), "windows inside it"),
-    ],
-)
-def test_bad_input_is_named(call, problem):
-    with pytest.raises(ValueError, match=problem):
-        call()
 
 
 def test_one_step_and_one_text_can_be_drawn():
@@ -438,9 +401,6 @@ def test_limits_cost_what_numpy_says():
         (x,), (y,) = line.get_data()
         assert x == limit and y == pytest.approx(np.mean((back - values) ** 2), rel=0.05)
     assert "a 4.00" in figure.alt and "16.667% of values clipped" in figure.alt
-    for wrong in ({}, {"a": 0.0}):
-        with pytest.raises(ValueError, match="above 0"):
-            limit_costs(values, wrong)
 
 
 def test_the_tree_shows_each_label_below_its_parent():
@@ -456,13 +416,6 @@ def test_the_tree_shows_each_label_below_its_parent():
         "", "##一", "##二")}, rows=4)  # fmt: skip
     shown = [{text.get_text() for text in axes.texts} for axes in wide.axes[:2]]
     assert {"甲", "乙"} <= shown[0] and "丙" in shown[1], "whole trees share a column"
-    for scores, words in (
-        ({}, "expected some"),
-        ({"书": 1.2}, "from 0 to 1"),
-        ({"书##好": 0.5}, "has no parent '书'"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            taxonomy_tree(scores)
 
 
 def test_a_threshold_gives_what_can_be_counted():
@@ -475,9 +428,6 @@ def test_a_threshold_gives_what_can_be_counted():
         assert (drawn[0.05], drawn[0.8]) == pytest.approx(values)
     assert np.isnan(figure.axes[1].lines[0].get_ydata()[-1]), "nothing found: no precision"
     assert "At" not in threshold_tradeoff([0.9, 0.2], [1, 0]).alt
-    for wrong in (([0.9], [0]), ([0.9, 0.1], [1]), ([0.9], [1], 1.5)):
-        with pytest.raises(ValueError, match="a text with the label"):
-            threshold_tradeoff(*wrong)
 
 
 def test_latency_curves_draw_each_load_of_each_service():
@@ -488,9 +438,6 @@ def test_latency_curves_draw_each_load_of_each_service():
     assert list(second.get_ydata()) == [10, 40]
     assert figure.axes[0].get_yscale() == "log"
     assert "单条: 15 ms at 20 texts a second to 300 ms at 60" in figure.alt
-    for wrong in ({}, {"a": []}, {"a": [(1, 0)]}):
-        with pytest.raises(ValueError, match="above 0"):
-            latency_curves(wrong)
 
 
 def test_tokens_are_coloured_by_their_sign_and_carry_it():
@@ -504,9 +451,6 @@ def test_tokens_are_coloured_by_their_sign_and_carry_it():
     signs = token_attributions(["好", "坏"], [1, -1], values=False)
     assert [text.get_text() for text in signs.axes[0].texts] == ["好", "+", "坏", "–"]
     assert "For the label: none. Against it: none" in token_attributions(["好"], [0]).alt
-    for wrong in (([], []), (["好"], [1, 2]), (["好"], [np.nan])):
-        with pytest.raises(ValueError, match="a finite one each"):
-            token_attributions(*wrong)
 
 
 def test_deletion_curves_of_different_lengths_share_the_axis():
@@ -514,9 +458,6 @@ def test_deletion_curves_of_different_lengths_share_the_axis():
     ends = [(line.get_xdata()[0], line.get_xdata()[-1]) for line in figure.axes[0].lines]
     assert ends == [(0, 1), (0, 1)]
     assert "重要 0.53, random 0.70" in figure.alt
-    for wrong in ({}, {"a": [0.5]}, {"a": [0.5, 1.2]}, {"a": [0.5, np.nan]}):
-        with pytest.raises(ValueError, match="two or more probabilities"):
-            deletion_curves(wrong)
 
 
 def test_the_attention_map_has_a_row_a_token():
@@ -526,9 +467,6 @@ def test_the_attention_map_has_a_row_a_token():
     assert axes.images[0].get_array()[0, 1] == 0.7
     assert [label.get_rotation() for label in axes.get_xticklabels()] == [90, 0, 0]
     assert "80%, is that of '好' looking at '好'" in figure.alt
-    for wrong in (np.eye(2), np.ones((3, 3)), np.zeros((3, 3))):
-        with pytest.raises(ValueError, match="rows that sum to 1"):
-            attention_map(["a", "b", "c"], wrong)
 
 
 def test_the_grid_has_a_picture_a_head():
@@ -537,9 +475,6 @@ def test_the_grid_has_a_picture_a_head():
     assert len(figure.axes) == 8 and figure.axes[-2].get_ylabel() == "layer 4"
     assert (figure.axes[6].images[0].get_array() == np.eye(3)).all()
     assert "4 rows of 2 small pictures, 3 by 3 tokens" in figure.alt
-    for wrong in (maps[0], np.ones((1, 1, 2, 2)), np.ones((1, 1, 2, 3))):
-        with pytest.raises(ValueError, match="rows of sum 1"):
-            attention_grid(wrong)
 
 
 def test_each_layer_has_its_points_by_label():
@@ -548,15 +483,6 @@ def test_each_layer_has_its_points_by_label():
     assert [len(one.get_offsets()) for one in first.collections] == [1, 2]
     assert second.collections[1].get_offsets().tolist() == [[6, 1], [0, 0]]
     assert "3 examples" in figure.alt and "层 2" in figure.alt
-    cloud = [[0, 0], [1, 2]]
-    for wrong in (
-        ({}, [0, 1]),
-        ({"a": cloud}, [0]),
-        ({"a": cloud}, [0, 2]),
-        ({"a": [[0, np.inf], [1, 2]]}, [0, 1]),
-    ):
-        with pytest.raises(ValueError, match="a known label each"):
-            layer_scatter(*wrong, ["no", "yes"])
 
 
 def test_batch_peaks_tell_what_fitted_from_what_did_not():
@@ -566,8 +492,6 @@ def test_batch_peaks_tell_what_fitted_from_what_did_not():
     assert list(failed.get_xdata()) == [16] and list(counted.get_ydata()) == [256, 512]
     assert "9: 880. Budget 900 MB. Too large: 16." in figure.alt
     assert "Too large" not in batch_peaks([(1, 2**20)], 2**21).alt
-    with pytest.raises(ValueError, match="no size has a peak"):
-        batch_peaks([(1, None)], 2**20)
 
 
 def test_the_price_of_memory_has_a_bar_an_arm_in_both_panels():
@@ -575,8 +499,6 @@ def test_the_price_of_memory_has_a_bar_an_arm_in_both_panels():
     widths = [[bar.get_width() for bar in axes.patches] for axes in figure.axes]
     assert widths == [[90, 45, 6, 3], [700, 650, 980, 900]]
     assert "2 pieces, recompute: 3 MB, 900 ms" in figure.alt
-    with pytest.raises(ValueError, match="no rows"):
-        memory_price(PRICES[:0])
 
 
 def test_the_transition_map_writes_scores_where_there_is_room():
@@ -588,9 +510,6 @@ def test_the_transition_map_writes_scores_where_there_is_room():
     assert "highest 0.50, O to O; lowest -1.00, O to B-人" in figure.alt
     large = transition_map(np.zeros((13, 13)), [str(number) for number in range(13)])
     assert not large.axes[0].texts
-    for wrong in (np.zeros((2, 3)), np.full((2, 2), np.nan)):
-        with pytest.raises(ValueError, match="expected finite ones"):
-            transition_map(wrong, ["a", "b"])
 
 
 def test_share_panels_share_their_lines():
@@ -600,9 +519,6 @@ def test_share_panels_share_their_lines():
     assert [line.get_ydata().tolist() for line in left.lines] == [[0.1, 1.0], [1.0, 0.5]]
     assert [line.get_ydata().tolist() for line in right.lines] == [[0.05, 0.5], [0.5, 0.25]]
     assert "a, found: 10%, 100%" in figure.alt and "b, kept: 50%, 25%" in figure.alt
-    for wrong in ({}, {"a": frame * 2}, {"a": frame, "b": frame[["kept"]]}, {"a": frame.iloc[:0]}):
-        with pytest.raises(ValueError, match="the same columns"):
-            share_panels(wrong, "rate", "Both")
 
 
 def test_entities_are_marked_and_named():
@@ -613,9 +529,6 @@ def test_entities_are_marked_and_named():
     assert "品牌" in drawn and "类别" in drawn and drawn.count("□") == 1
     assert axes.patches[2].get_y() > axes.patches[0].get_y(), "six characters a line"
     assert "联想 (品牌), 笔记本 (类别)" in figure.alt
-    for texts, spans in (([], []), (["a"], []), (["a"], [[(0, 2, "X")]])):
-        with pytest.raises(ValueError, match="one list of spans"):
-            entity_text(texts, spans)
 
 
 def test_vector_effects_draw_the_added_kinds_and_a_line_for_none():
@@ -627,29 +540,15 @@ def test_vector_effects_draw_the_added_kinds_and_a_line_for_none():
     assert "zero: loss 2.50, distance 0.400" in figure.alt
 
 
-def test_differences_stand_with_their_intervals():
-    figure = FIGURES["differences"]()
-    axes = figure.axes[0]
-    points = axes.lines[0]
-    assert points.get_xdata().tolist() == [0.01, -0.05]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["words added", "整词"]
-    ends = [segment[:, 0].tolist() for segment in axes.collections[0].get_segments()]
-    assert np.allclose(ends, [[-0.02, 0.03], [-0.08, 0]])
-    assert "words added: +0.010 (-0.020 to +0.030)" in figure.alt
-
-
 def test_a_precision_recall_curve_goes_through_its_threshold():
     figure = FIGURES["bargain"]()
     curve, point, chance = figure.axes[0].lines
     assert np.transpose(curve.get_data()) == pytest.approx(
-        np.array([[0.5, 1], [0.5, 0.5], [1, 2 / 3], [1, 0.5]])
+        np.array([[1, 0.5], [1, 2 / 3], [0.5, 0.5], [0.5, 1], [0, 1]])  # as scikit-learn has it
     )
     assert point.get_xydata().tolist() == [[0.5, 0.5]] and chance.get_ydata()[0] == 0.5
     assert "recall 0.50, precision 0.50" in figure.alt
     assert "recall 0.00, precision 1.00" in precision_recall([0.2], [True], 0.9).alt
-    for wrong in (([0.5], [False]), ([0.5, 0.1], [True]), ([0.5], [True], 1.1)):
-        with pytest.raises(ValueError, match="expected two lists alike"):
-            precision_recall(*wrong)
 
 
 def test_gains_are_told_apart_by_what_their_intervals_say():
@@ -658,9 +557,6 @@ def test_gains_are_told_apart_by_what_their_intervals_say():
     points = [line for line in figure.axes[0].lines if line.get_linestyle() == "None"]
     assert [line.get_marker() for line in points] == ["o", "v", "s"]
     assert len({line.get_color() for line in points}) == 3
-    for wrong in ({}, {"a": GAINS[:0]}, {"a": GAINS, "b": GAINS[:1]}):
-        with pytest.raises(ValueError, match="nothing to compare"):
-            gain_intervals(wrong)
 
 
 def test_accuracy_by_size_has_a_line_a_learner():
@@ -668,8 +564,6 @@ def test_accuracy_by_size_has_a_line_a_learner():
     lines = [box.lines[0] for box in figure.axes[0].containers]
     assert [list(line.get_ydata()) for line in lines] == [[0.6, 0.7], [0.75, 0.8]]
     assert "b with 160: 80.0% (76.0% to 100.0%)" in figure.alt
-    with pytest.raises(ValueError, match="no points"):
-        accuracy_by_size(POINTS[:0])
 
 
 def test_recall_stands_over_time_with_its_interval():
@@ -680,6 +574,3 @@ def test_recall_stands_over_time_with_its_interval():
     ends = [box.lines[2][0].get_segments()[0][:, 1].tolist() for box in axes.containers]
     assert np.allclose(ends, [[0.2, 0.4], [0.4, 0.6]])
     assert "characters: 30.0% in 1.5 ms" in figure.alt
-    for frame, count in ((SEARCHES, 5), (SEARCHES[:0], 10)):
-        with pytest.raises(ValueError, match="nothing to draw"):
-            recall_against_time(frame, count)

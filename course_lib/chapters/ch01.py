@@ -33,13 +33,8 @@ def length_histogram(
         max_seq_length: where texts will be cut, in the same unit; None draws no limit.
         unit: what was counted ("characters", "tokens").
         title: default: the number of texts.
-
-    Raises:
-        ValueError: `lengths` is empty.
     """
     values = np.asarray(lengths)
-    if values.size == 0:
-        raise ValueError("lengths is empty: there is nothing to draw")
     median, high = (int(np.percentile(values, q)) for q in (50, 95))
     longest = int(values.max())
     # The last half per cent would squeeze everything else to the left: the axis ends before it.
@@ -113,17 +108,10 @@ def confident_mistakes(
         labels: true label ids, one a prediction.
         count: how many at most.
         max_characters: longer texts are shortened in the figure.
-
-    Raises:
-        ValueError: the numbers differ, or nothing was classified wrongly.
     """
     _, rows = probability_rows(predictions)
     true = np.asarray(labels, dtype=int)
-    if true.shape != (len(predictions),):
-        raise ValueError(f"{true.size} labels for {len(predictions)} predictions")
     wrong = np.flatnonzero(rows.argmax(axis=1) != true)
-    if wrong.size == 0:
-        raise ValueError("every text was classified right: there is no mistake to show")
     chosen = wrong[np.argsort(-rows[wrong].max(axis=1), kind="stable")][:count]
     return probability_bars(
         [predictions[i] for i in chosen],

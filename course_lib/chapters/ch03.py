@@ -33,12 +33,7 @@ def pipeline_flow(
         stages: (name, example of its content), in order; the content may have several lines.
         calls: what turns each stage into the next, one less than stages.
         side: (name, content, number of the call that it steers): a box below that arrow.
-
-    Raises:
-        ValueError: there are less than two stages, or the numbers do not fit.
     """
-    if len(stages) < 2 or len(calls) != len(stages) - 1:
-        raise ValueError(f"{len(stages)} stages and {len(calls)} calls; expected one call between")
     width, gap, height = 1.8, 1.15, 1.15
     right = len(stages) * (width + gap) - gap
     low = -2.3 if side else -0.7
@@ -94,12 +89,7 @@ def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 1
         strategies: the batches of each way to make them, by its name; a batch is the lengths of
             its sequences in tokens. The share printed is that of all batches.
         rows: draw the first batches, up to so many sequences.
-
-    Raises:
-        ValueError: there is no strategy, or one has no batch or an empty batch.
     """
-    if not strategies or not all(len(each) and all(map(len, each)) for each in strategies.values()):
-        raise ValueError("expected at least one batch of at least one sequence in each strategy")
     widest = max(max(map(max, batches)) for batches in strategies.values())
     tallest = 0
     pictures, shares, lines = {}, {}, {}

@@ -25,12 +25,7 @@ def size_comparison(models: Mapping[str, Mapping[str, float]]) -> CourseFigure:
     Args:
         models: by name {"accuracy": 0 to 1, "margin": half of its interval, "ms": time of a
             training step in milliseconds, "megabytes": memory of a training step}.
-
-    Raises:
-        ValueError: there is no model.
     """
-    if not models:
-        raise ValueError("no models: there is nothing to draw")
     panels = {"ms": "one training step, ms", "megabytes": "memory of a training step, MB"}
     with course_style():
         figure = CourseFigure(figsize=(7.6, 3.9))
@@ -67,12 +62,7 @@ def answer_positions(
         tokens: of one window.
         start, end: the probability of each token to be the first and the last of the answer.
         named: how many of the highest bars of either kind carry their token.
-
-    Raises:
-        ValueError: the three differ in length, or there is no token.
     """
-    if not len(tokens) == len(start) == len(end) > 0:
-        raise ValueError(f"{len(tokens)} tokens, {len(start)} starts and {len(end)} ends")
     heights = np.asarray([start, end], dtype=float)
     with course_style():
         figure = CourseFigure(figsize=(7.6, 3.2))

@@ -31,13 +31,8 @@ def head_importance(
         worth: importance of shape [layers, heads], at least 0, such as
             `course_lib.compression.importance` gives.
         outlined: (layer, head) of heads to draw a frame around.
-
-    Raises:
-        ValueError: the shape is another, or nothing is worth anything.
     """
     worth = np.asarray(worth, dtype=float)
-    if worth.ndim != 2 or not worth.size or worth.max() <= 0:
-        raise ValueError(f"worth has shape {worth.shape}; expected [layers, heads], not all 0")
     share = worth / worth.max()
     layers, heads = share.shape
     with course_style():
@@ -83,16 +78,8 @@ def width_tradeoff(
         milliseconds: time of a batch, one value a width.
         megabytes: on disk, one value a width.
         chosen: one of `widths`, to be marked and have its figures written beside it.
-
-    Raises:
-        ValueError: the numbers of values differ, there are none, or `chosen` is no width.
     """
     widths = [float(width) for width in widths]
-    columns = [*accuracy.values(), milliseconds, megabytes]
-    if not widths or not accuracy or any(len(column) != len(widths) for column in columns):
-        raise ValueError(f"{[len(column) for column in columns]} values for {len(widths)} widths")
-    if chosen is not None and chosen not in widths:
-        raise ValueError(f"chosen is {chosen}; expected one of {widths}")
     order = np.argsort(widths)
     at = [widths[place] for place in order]
     low = min(min(values) for values in accuracy.values())

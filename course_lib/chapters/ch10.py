@@ -31,17 +31,8 @@ def threshold_tradeoff(
         true: which texts have it.
         threshold: marked in both panels; None marks none.
         name: of the label, for the title.
-
-    Raises:
-        ValueError: arrays of different shapes, no text with the label, a number outside 0 to 1.
     """
     values, has = np.asarray(probabilities, "float64"), np.asarray(true, bool)
-    inside = threshold is None or 0 <= threshold <= 1
-    if values.ndim != 1 or values.shape != has.shape or not has.any() or not inside:
-        raise ValueError(
-            f"probabilities {values.shape}, true {has.shape} with {has.sum()} texts, threshold "
-            f"{threshold}; expected two lists alike, a text with the label, numbers from 0 to 1"
-        )
 
     def figures(limit: float) -> tuple[float, float, float]:
         right, found = (has & (values >= limit)).sum(), (values >= limit).sum()
@@ -95,12 +86,7 @@ def taxonomy_tree(
         counts: texts by label; labels of fewer than one are left grey.
         separator: between the parts of a path.
         rows: labels without children that one column of the figure takes, where the trees allow it.
-
-    Raises:
-        ValueError: there are no scores, one is not from 0 to 1, or a parent is missing.
     """
-    if not scores or not all(0 <= value <= 1 for value in scores.values()):
-        raise ValueError(f"scores {dict(list(scores.items())[:3])}; expected some, from 0 to 1")
     children: dict[str, list[str]] = {"": []}
     for label in scores:
         above = separator.join(label.split(separator)[:-1])

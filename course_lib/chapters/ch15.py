@@ -1,12 +1,11 @@
-"""Figures and experiments of chapter 15."""
+"""Chapter 15: the comparison of remedies against imbalance, and the chapter's figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from course_lib.notebook.style import (
     COLORS,
-    INK,
     MUTED,
     CourseFigure,
     course_style,
@@ -14,112 +13,176 @@ from course_lib.notebook.style import (
     finish,
     series_style,
 )
+from course_lib.tasks.labels import (
+    FocalLoss,
+    apply_threshold,
+    best_threshold,
+    class_weights,
+    over_sample,
+    under_sample,
+)
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
+from paddlenlp.datasets import MapDataset
+from sklearn.metrics import PrecisionRecallDisplay
 
 
-def gain_intervals(gains: Mapping[str, pd.DataFrame], unit: str = "") -> CourseFigure:
-    """Show what remedies gain against doing nothing: a point and an interval each, 0 is no gain.
+def compare_imbalance(
+    learner: Callable,
+    train: MapDataset,
+    dev: MapDataset,
+    test: MapDataset,
+    rare: int = 0,
+    seed: int = 42,
+    progress: Callable[[str], object] | None = None,
+) -> dict[str, np.ndarray]:
+    """Train once with each remedy against imbalance, everything else being equal.
+
+    "threshold" trains nothing: it moves the threshold of "nothing", chosen on dev.
 
     Args:
-        gains: by name of a figure (a panel each), tables with a row a remedy and the columns
-            "gain", "low" and "high".
-        unit: of the gains, written below.
+        learner: as `course_lib.tasks.labels.few_labels` describes it.
+        train, dev: unbalanced, as in practice.
+        rare: the class of interest.
+        progress: called with the name of each remedy before it is tried.
 
-    Raises:
-        ValueError: no table, or tables of different remedies.
+    Returns:
+        By remedy, the classes that it gives to test, int64 [N], for `imbalance_table`.
     """
-    frames = list(gains.values())
-    rows = [list(frame.index) for frame in frames]
-    if not rows or not rows[0] or any(row != rows[0] for row in rows):
-        raise ValueError("no table, or tables of different remedies: there is nothing to compare")
-    names = [drawable(name) for name in frames[0].index]
-    places = np.arange(len(names))
-    with course_style():
-        figure = CourseFigure(figsize=(8.4, 1.1 + 0.42 * len(names)))
-        panels = figure.subplots(1, len(frames), sharey=True, squeeze=False)[0]
-        for axes, (title, frame) in zip(panels, gains.items(), strict=True):
-            axes.axvline(0, color=INK, linewidth=1, marker="")
-            for place, row in zip(places, frame.itertuples(), strict=True):
-                color = COLORS[0] if row.low > 0 else COLORS[1] if row.high < 0 else MUTED
-                marker = "o" if row.low > 0 else "v" if row.high < 0 else "s"
-                axes.plot([row.low, row.high], [place, place], color=color, marker="|")
-                axes.plot(row.gain, place, color=color, marker=marker, linestyle="")
-            axes.set(title=drawable(title), xlabel=unit, yticks=places, yticklabels=names)
-            axes.xaxis.set_major_locator(MaxNLocator(5))
-            axes.grid(axis="x")
-        panels[0].invert_yaxis()
-        said = ". ".join(
-            f"{title}: "
-            + "; ".join(
-                f"{name} {row.gain:+.3f} ({row.low:+.3f} to {row.high:+.3f})"
-                for name, row in zip(frame.index, frame.itertuples(), strict=True)
-            )
-            for title, frame in gains.items()
+    weights = class_weights([row["label"] for row in train])
+    remedies = {
+        "nothing": (train, None),
+        "under-sampling": (under_sample(train, seed), None),
+        "over-sampling": (over_sample(train, seed), None),
+        "class weights": (train, FocalLoss(0.0, weights)),
+        "focal loss": (train, FocalLoss(2.0)),
+    }
+    predictions, classifiers = {}, {}
+    for name, (examples, criterion) in remedies.items():
+        if progress is not None:
+            progress(name)
+        classifiers[name] = learner(examples, criterion, seed)
+        predictions[name] = classifiers[name](test).argmax(axis=1)
+    plain = classifiers["nothing"]
+    limit = best_threshold(plain(dev)[:, rare], [row["label"] == rare for row in dev])
+    return predictions | {"threshold": apply_threshold(plain(test), rare, limit)}
+
+
+def imbalance_table(
+    labels: Sequence[int],
+    predictions: Mapping[str, np.ndarray],
+    rare: int = 0,
+    ratio: float | None = None,
+    resamples: int = 2000,
+) -> pd.DataFrame:
+    """Macro F1 and the scores of the rare class, each remedy against the first, paired.
+
+    Recall does not depend on how many examples a class has; precision and F1 do. Few examples of
+    the rare class make its recall uncertain, so the test set may hold more of them than in
+    practice: with `ratio`, all scores are those that the same recalls give at that ratio.
+
+    Args:
+        labels: true classes, [N].
+        predictions: classes by remedy, [N] or [seeds, N] (scores are then means over the seeds).
+        ratio: examples of the other classes per example of the rare class; None leaves them as
+            they are.
+
+    Returns:
+        One row per remedy: "macro F1", "accuracy", "recall" and "precision" of the rare class;
+        "gain" of macro F1 and "recall gain" over the first remedy, each with the "low" and "high"
+        end of a 95% bootstrap interval over the test examples, drawn class by class.
+    """
+    labels = np.asarray(labels)
+    counts = np.bincount(labels)
+    shares = counts / len(labels)
+    if ratio is not None:
+        others = np.where(np.arange(len(counts)) == rare, 0, shares)
+        shares = others / others.sum() * ratio / (ratio + 1)
+        shares[rare] = 1 / (ratio + 1)
+    random = np.random.RandomState(42)
+    drawn = np.ones((1 + resamples, len(labels)))  # row 0: every example once
+    for label in np.flatnonzero(counts):
+        rows = np.flatnonzero(labels == label)
+        drawn[1:, rows] = random.multinomial(
+            len(rows), np.full(len(rows), 1 / len(rows)), resamples
         )
-        return finish(figure, f"Gains against doing nothing, with intervals. {said}.")
+    weights = drawn * (shares / counts.clip(1))[labels]
+    scores = {
+        name: _scores(labels, np.atleast_2d(answers), weights, rare)
+        for name, answers in predictions.items()
+    }
+    first = next(iter(scores.values()))
+    table = {}
+    for name, values in scores.items():
+        row = {score: value[0] for score, value in values.items()}
+        for score, gain in (("macro F1", "gain"), ("recall", "recall gain")):
+            difference = values[score] - first[score]
+            row[gain] = difference[0]
+            row[f"{gain} low"], row[f"{gain} high"] = np.quantile(difference[1:], [0.025, 0.975])
+        table[name] = row
+    return pd.DataFrame(table).T
+
+
+def _scores(labels, answers, weights, rare) -> dict[str, np.ndarray]:
+    """Scores by name, [resamples], of answers [seeds, N] with weights [resamples, N]."""
+    classes = np.unique(labels)
+    hits = [weights @ ((labels == label) & (answers == label)).T for label in classes]
+    true = [weights @ (labels == label)[:, None] for label in classes]
+    answered = [weights @ (answers == label).T for label in classes]
+    hits, true, answered = map(np.stack, (hits, true, answered))  # [classes, resamples, seeds]
+    index = list(classes).index(rare)
+    return {
+        "macro F1": (2 * hits / (true + answered)).mean(axis=(0, 2)),
+        "accuracy": hits.sum(axis=0).mean(axis=1),
+        "recall": (hits / true)[index].mean(axis=1),
+        "precision": (hits / answered.clip(1e-12))[index].mean(axis=1),
+    }
 
 
 def precision_recall(
     probabilities: Sequence[float], true: Sequence[bool], threshold: float = 0.5, name: str = ""
 ) -> CourseFigure:
-    """Show all bargains between precision and recall of one class, and the one of a threshold.
+    """Show precision against recall of one class at all thresholds, and the point of one.
 
     Args:
-        probabilities: of the class, one an example, 0 to 1.
-        true: which examples are of the class.
+        probabilities: of the class, [N].
+        true: which examples are of the class, [N].
         threshold: marked on the curve.
         name: of the class, for the title.
-
-    Raises:
-        ValueError: arrays of different shapes, no example of the class, a number outside 0 to 1.
     """
-    values, has = np.asarray(probabilities, "float64"), np.asarray(true, bool)
-    if values.ndim != 1 or values.shape != has.shape or not has.any() or not 0 <= threshold <= 1:
-        raise ValueError(
-            f"probabilities {values.shape}, true {has.shape} with {has.sum()} of the class, "
-            f"threshold {threshold}; expected two lists alike, one of the class, 0 to 1"
-        )
-
-    def point(limit: float) -> tuple[float, float]:
-        right, found = (has & (values >= limit)).sum(), (values >= limit).sum()
-        return right / has.sum(), right / found if found else 1.0
-
-    curve = np.array([point(limit) for limit in np.unique(values)[::-1]]).T
-    recall, precision = point(threshold)
+    values, has = np.asarray(probabilities), np.asarray(true, bool)
+    flagged = values >= threshold
+    recall = (has & flagged).sum() / has.sum()
+    precision = (has & flagged).sum() / flagged.sum() if flagged.any() else 1.0
     with course_style():
         figure = CourseFigure(figsize=(6.4, 3.8))
         axes = figure.subplots()
-        axes.plot(
-            *curve, color=COLORS[0], drawstyle="steps-post", marker="", label="all thresholds"
+        PrecisionRecallDisplay.from_predictions(
+            has, values, ax=axes, color=COLORS[0], marker="", label="all thresholds"
         )
-        style = {"color": COLORS[1], "marker": "D", "linestyle": "", "markersize": 9}
-        axes.plot(recall, precision, label=f"threshold {threshold:.2f}", **style)
-        share = has.mean()
-        axes.axhline(share, color=MUTED, linewidth=1, linestyle=":", marker="", label="chance")
-        said = f"recall {recall:.2f}, precision {precision:.2f}"
-        axes.set(title=f"{drawable(name)} at {threshold:.2f}: {said}".strip())
+        point = {"color": COLORS[1], "marker": "D", "linestyle": "", "markersize": 9}
+        axes.plot(recall, precision, label=f"threshold {threshold:.2f}", **point)
+        chance = {"color": MUTED, "linewidth": 1, "linestyle": ":", "marker": ""}
+        axes.axhline(has.mean(), label="chance", **chance)
+        result = f"recall {recall:.2f}, precision {precision:.2f}"
+        axes.set(title=f"{drawable(name)} at {threshold:.2f}: {result}".strip())
         axes.set(xlabel="recall", ylabel="precision", xlim=(-0.02, 1.02), ylim=(0, 1.05))
+        axes.set_aspect("auto")
         axes.grid()
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         alt = f"Precision against recall, {has.sum()} of {has.size} examples are of the class. "
-        return finish(figure, alt + f"At the threshold {threshold:.2f}: {said}.")
+        return finish(figure, alt + f"At the threshold {threshold:.2f}: {result}.")
 
 
 def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> CourseFigure:
-    """Show how accuracy grows with the number of labelled examples, a line a learner.
+    """Show how accuracy grows with the number of labeled examples, one line per learner.
 
     Args:
-        points: what `course_lib.recipes.curve_points` returns.
+        points: from `course_lib.tasks.labels.curve_points`.
         chance: accuracy of guessing, drawn as a line.
-
-    Raises:
-        ValueError: there is no point.
     """
-    if points.empty:
-        raise ValueError("no points: there is nothing to draw")
     sizes = sorted(set(points.index.get_level_values("examples")))
     with course_style():
         figure = CourseFigure(figsize=(7.2, 4.0))

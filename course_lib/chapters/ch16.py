@@ -5,42 +5,12 @@ from __future__ import annotations
 from course_lib.notebook.style import (
     COLORS,
     INK,
-    MUTED,
     CourseFigure,
     course_style,
-    drawable,
     finish,
 )
 
-import numpy as np
 import pandas as pd
-
-
-def method_differences(table: pd.DataFrame, unit: str = "accuracy") -> CourseFigure:
-    """Draw how much better or worse each method is than the first, with its interval.
-
-    Args:
-        table: a row a method, with "difference", "low" and "high"; the first row, which has none,
-            is what the others are compared with.
-        unit: of the differences.
-    """
-    base, rows = table.index[0], table.iloc[1:]
-    with course_style():
-        figure = CourseFigure(figsize=(8.0, 0.9 + 0.5 * len(rows)))
-        axes = figure.subplots()
-        places = np.arange(len(rows))[::-1]
-        spans = [rows["difference"] - rows["low"], rows["high"] - rows["difference"]]
-        style = {"fmt": "o", "color": COLORS[0], "ecolor": INK, "capsize": 4}
-        axes.errorbar(rows["difference"], places, xerr=np.array(spans, dtype=float), **style)
-        axes.axvline(0, color=MUTED, linestyle="--", linewidth=1)
-        axes.set_yticks(places, [drawable(name, 45) for name in rows.index])
-        axes.set(ylim=(-0.6, len(rows) - 0.4), xlabel=f"{unit} minus that of {base!r}")
-        axes.grid(axis="x")
-        said = "; ".join(
-            f"{name}: {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f})"
-            for name, row in rows.iterrows()
-        )
-        return finish(figure, f"Difference of {unit} to {base}. {said}.")
 
 
 def vector_effects(effect: pd.DataFrame) -> CourseFigure:

@@ -27,13 +27,8 @@ def batch_peaks(
         tried: (examples, peak bytes; None where the process ran out of its memory).
         budget: bytes that a process may take.
         counted: bytes by examples that an estimate gives, drawn as a line.
-
-    Raises:
-        ValueError: no size has a peak.
     """
     peaks = {size: peak for size, peak in tried if peak is not None}
-    if not peaks:
-        raise ValueError("no size has a peak: there is nothing to draw")
     failed = sorted({size for size, peak in tried if peak is None})
     with course_style():
         figure = CourseFigure(figsize=(6.8, 3.9))
@@ -67,12 +62,7 @@ def memory_price(frame: pd.DataFrame) -> CourseFigure:
 
     Args:
         frame: what `course_lib.recipes.price_of_memory` returns.
-
-    Raises:
-        ValueError: it has no rows.
     """
-    if frame.empty:
-        raise ValueError("the table has no rows: there is nothing to draw")
     names = [
         f"{parts} piece{'s' if parts > 1 else ''}{', recompute' if again else ''}"
         for parts, again in frame.index

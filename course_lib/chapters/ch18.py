@@ -41,15 +41,8 @@ def token_attributions(
         label: what is explained.
         values: say how much, below each token of at least a tenth of the largest; else signs alone.
         row: Chinese characters a line.
-
-    Raises:
-        ValueError: the two differ in length, there is no token, or a score is not finite.
     """
     scores = np.asarray(scores, dtype=float)
-    if not len(tokens) == scores.size > 0 or not np.isfinite(scores).all():
-        raise ValueError(
-            f"{len(tokens)} tokens and {scores.size} scores; expected a finite one each"
-        )
     texts = [drawable(token.removeprefix("##"), 2 * row) for token in tokens]
     widths = [max(1.0, sum(1.0 if ord(c) > 0x2E7F else 0.55 for c in text)) for text in texts]
     places, line, x = [], 0, 0.0
@@ -96,14 +89,8 @@ def deletion_curves(
     Args:
         curves: probabilities from the whole text to none of it, by the order of masking.
         label: whose probability it is.
-
-    Raises:
-        ValueError: no curve, one of fewer than two points, or a value that is no probability.
     """
     lines = {name: np.asarray(curve, dtype=float) for name, curve in curves.items()}
-    fits = (c.ndim == 1 and c.size > 1 and ((c >= 0) & (c <= 1)).all() for c in lines.values())
-    if not lines or not all(fits):
-        raise ValueError("expected curves of two or more probabilities each")
     with course_style():
         figure = CourseFigure(figsize=(7.0, 3.4))
         axes = figure.subplots()
@@ -132,9 +119,6 @@ def attention_map(
     Args:
         tokens: of one text, with [CLS] and [SEP].
         weights: of shape [tokens, tokens]; every row sums to 1.
-
-    Raises:
-        ValueError: another shape, or rows that do not sum to 1.
     """
     weights = np.asarray(weights, dtype=float)
     count = len(tokens)
@@ -169,9 +153,6 @@ def attention_grid(maps: np.ndarray) -> CourseFigure:
     Args:
         maps: of shape [layers, heads, tokens, tokens]; every last row sums to 1. Each picture has a
             scale of its own, from 0 to its largest weight.
-
-    Raises:
-        ValueError: another shape, or rows that do not sum to 1.
     """
     maps = np.asarray(maps, dtype=float)
     square = maps.ndim == 4 and maps.shape[-1] == maps.shape[-2] > 0
@@ -204,16 +185,9 @@ def layer_scatter(
         points: [examples, 2] by the name of a layer, such as the first two principal components.
         labels: an index into `label_names` an example.
         label_names: at most six.
-
-    Raises:
-        ValueError: no layer, another shape, a number that is not finite, or an unknown label.
     """
     labels = np.asarray(labels, dtype=int)
     clouds = {name: np.asarray(cloud, dtype=float) for name, cloud in points.items()}
-    fits = (c.shape == (labels.size, 2) and np.isfinite(c).all() for c in clouds.values())
-    known = labels.size and labels.min() >= 0 and labels.max() < len(label_names) <= len(COLORS)
-    if not clouds or not all(fits) or not known:
-        raise ValueError("expected finite [examples, 2] for each layer, and a known label each")
     with course_style():
         figure = CourseFigure(figsize=(8.0, 2.3))
         for axes, (name, cloud) in zip(

@@ -32,17 +32,7 @@ def entity_text(
         texts: one below the other.
         spans: (first, end, type) of each text, end excluded; they do not overlap.
         row: Chinese characters a line.
-
-    Raises:
-        ValueError: not one list of spans a text, no text, or a span outside its text.
     """
-    fits = len(texts) == len(spans) > 0 and all(
-        0 <= first < end <= len(text)
-        for text, own in zip(texts, spans, strict=False)
-        for first, end, _ in own
-    )
-    if not fits:
-        raise ValueError("expected one list of spans (first, end, type) a text, inside it")
     kinds = list(dict.fromkeys(kind for own in spans for _, _, kind in own))
     places, line, widest = [], 0, 1.0
     for text in texts:
@@ -89,9 +79,6 @@ def transition_map(
     Args:
         transitions: of shape [labels, labels], `[label, the next label]`; above 0 it is liked.
         labels: their names. The scores are written into the cells of at most 12 labels.
-
-    Raises:
-        ValueError: another shape, or a score that is not finite.
     """
     scores = np.asarray(transitions, dtype=float)
     count = len(labels)
@@ -136,21 +123,8 @@ def share_panels(panels: Mapping[str, pd.DataFrame], xlabel: str, title: str) ->
             logarithm) and whose columns are shares from 0 to 1; the same columns in all.
         xlabel: what the setting is.
         title: over all panels.
-
-    Raises:
-        ValueError: no panel, other columns in one, an empty frame, or values out of bounds.
     """
     frames = list(panels.values())
-    fits = all(
-        list(frame.columns) == list(frames[0].columns)
-        and frame.size
-        and frame.ge(0).all(axis=None)
-        and frame.le(1).all(axis=None)
-        and min(frame.index) > 0
-        for frame in frames
-    )
-    if not frames or not fits:
-        raise ValueError("expected frames of the same columns, of shares from 0 to 1")
     with course_style():
         figure = CourseFigure(figsize=(0.8 + 3.4 * len(frames), 3.6))
         grid = np.atleast_1d(figure.subplots(1, len(frames), sharey=True))

@@ -21,13 +21,8 @@ def recall_against_time(frame: pd.DataFrame, count: int) -> CourseFigure:
     Args:
         frame: of `course_lib.recipes.compare_search`.
         count: the K of the recall that is drawn, with its interval.
-
-    Raises:
-        ValueError: there is no method, or no recall at this count.
     """
     columns = [f"{name}@{count}" for name in ("recall", "low", "high")]
-    if not len(frame) or not {*columns, "ms"} <= set(frame.columns):
-        raise ValueError(f"no columns {columns} and ms: there is nothing to draw")
     with course_style():
         figure = CourseFigure(figsize=(7.2, 3.8))
         axes = figure.subplots()

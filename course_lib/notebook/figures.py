@@ -31,12 +31,7 @@ def speed_accuracy(frame: pd.DataFrame) -> CourseFigure:
     Args:
         frame: of `course_lib.compression.compare`. The first row is what the others are held to: a
             bar reaches over the 95% interval of a model's difference from it.
-
-    Raises:
-        ValueError: there is no model.
     """
-    if not len(frame):
-        raise ValueError("no models: there is nothing to draw")
     first = frame["score"].iloc[0]
     with course_style():
         figure = CourseFigure(figsize=(7.2, 4.0))
@@ -63,6 +58,42 @@ def speed_accuracy(frame: pd.DataFrame) -> CourseFigure:
         return finish(figure, f"Accuracy against speed. {said}.")
 
 
+def difference_intervals(tables: Mapping[str, pd.DataFrame], unit: str = "") -> CourseFigure:
+    """Show how much better or worse each method is than another: a point and an interval.
+
+    Args:
+        tables: one panel per score, each a table with a row per method and the columns
+            "difference", "low" and "high", as `course_lib.training.paired_bootstrap` returns them.
+        unit: of the differences, written below.
+    """
+    frames = list(tables.values())
+    names = [drawable(name) for name in frames[0].index]
+    places = np.arange(len(names))
+    with course_style():
+        figure = CourseFigure(figsize=(8.4, 1.1 + 0.42 * len(names)))
+        panels = figure.subplots(1, len(frames), sharey=True, squeeze=False)[0]
+        for axes, (title, frame) in zip(panels, tables.items(), strict=True):
+            axes.axvline(0, color=INK, linewidth=1, marker="")
+            for place, row in zip(places, frame.itertuples(), strict=True):
+                color = COLORS[0] if row.low > 0 else COLORS[1] if row.high < 0 else MUTED
+                marker = "o" if row.low > 0 else "v" if row.high < 0 else "s"
+                axes.plot([row.low, row.high], [place, place], color=color, marker="|")
+                axes.plot(row.difference, place, color=color, marker=marker, linestyle="")
+            axes.set(title=drawable(title), xlabel=unit, yticks=places, yticklabels=names)
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+            axes.grid(axis="x")
+        panels[0].invert_yaxis()
+        values = ". ".join(
+            f"{title}: "
+            + "; ".join(
+                f"{name} {row.difference:+.3f} ({row.low:+.3f} to {row.high:+.3f})"
+                for name, row in zip(frame.index, frame.itertuples(), strict=True)
+            )
+            for title, frame in tables.items()
+        )
+        return finish(figure, f"Differences with their intervals. {values}.")
+
+
 def window_map(
     windows: Sequence[tuple[int, int]], length: int, answer: tuple[int, int] | None = None
 ) -> CourseFigure:
@@ -72,12 +103,7 @@ def window_map(
         windows: (first, end) of each window in characters or tokens of the text, end excluded.
         length: of the text, in the same unit.
         answer: (first, end) of the stretch that is looked for.
-
-    Raises:
-        ValueError: there is no window, or one lies outside the text.
     """
-    if not windows or not all(0 <= first < end <= length for first, end in windows):
-        raise ValueError(f"{list(windows)} for a text of {length}; expected windows inside it")
     holds = [answer is not None and a <= answer[0] and answer[1] <= b for a, b in windows]
     with course_style(**{"hatch.linewidth": 0.6}):
         figure = CourseFigure(figsize=(7.2, 1.1 + 0.34 * len(windows)))
@@ -112,13 +138,8 @@ def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]
     Args:
         matrix: counts, shape [labels, labels], as `course_lib.training.confusion_matrix` returns.
         label_names: the name of each row and column.
-
-    Raises:
-        ValueError: the shape does not fit, or the matrix counts nothing.
     """
     matrix, count = np.asarray(matrix), len(label_names)
-    if matrix.shape != (count, count) or matrix.sum() == 0:
-        raise ValueError(f"matrix {matrix.shape} of {matrix.sum()} texts for {count} label names")
     label_names = [drawable(name) for name in label_names]
     share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     accuracy = matrix.trace() / matrix.sum()
@@ -156,8 +177,6 @@ def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]
 
 
 def probability_rows(predictions: Sequence[Mapping]) -> tuple[list[str], np.ndarray]:
-    if len(predictions) == 0:
-        raise ValueError("no predictions: there is nothing to draw")
     names = list(predictions[0]["probabilities"])
     rows = [[each["probabilities"][name] for name in names] for each in predictions]
     return [drawable(name) for name in names], np.asarray(rows, dtype=float)
@@ -177,14 +196,9 @@ def probability_bars(
         labels: true label ids, one a text; printed behind the bars when given.
         title: printed above.
         max_characters: longer texts are shortened in the figure.
-
-    Raises:
-        ValueError: there are no predictions, or `labels` differ in number.
     """
     label_names, rows = probability_rows(predictions)
     texts = [drawable(each["text"], max_characters) for each in predictions]
-    if labels is not None and len(labels) != len(texts):
-        raise ValueError(f"{len(labels)} labels for {len(texts)} predictions")
     two = len(label_names) == 2
     palette = (NEGATIVE, POSITIVE) if two else COLORS
     hatches = ("////", "") if two else ("", "////", "", "....", "", "\\\\\\\\")
@@ -259,13 +273,8 @@ def learning_curves(
             where they are not empty, "epoch_step" (the step at the end of each epoch), "dev_loss"
             and "dev_accuracy" (0 to 1), one value an epoch.
         chance: accuracy of guessing, drawn as a line for comparison.
-
-    Raises:
-        ValueError: there are no steps, or the values of epochs differ in number.
     """
     values = np.asarray(history["loss"], dtype=float)
-    if values.size == 0:
-        raise ValueError("the history has no steps: there is nothing to draw")
     dev_loss, dev_accuracy = history.get("dev_loss", ()), history.get("dev_accuracy", ())
     dev_steps = history.get("epoch_step", ())
     for name, series in (("dev_loss", dev_loss), ("dev_accuracy", dev_accuracy)):

@@ -1,4 +1,4 @@
-"""More examples out of few: copies in which some words are gone, moved, or filled in anew."""
+"""Data augmentation: copies in which some words are deleted, swapped or filled in anew."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 
 from course_lib.data import tokenize_with_offsets
 from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import InputError, data_dir
-from course_lib.runtime.errors import finite, whole
+from course_lib.runtime import data_dir
 from course_lib.runtime.visible import is_blank
-from course_lib.tasks.labels.few_labels import texts_of
 from course_lib.training.prediction import inference_mode
 from course_lib.training.pretraining import WordEncoder
 
@@ -26,43 +24,32 @@ Change = Callable[[str, np.random.RandomState], str]
 def augment(
     dataset: MapDataset, change: Change, copies: int = 1, seed: int = 42, tries: int = 5
 ) -> MapDataset:
-    """Add changed copies of the examples behind them, each with the label of its original.
+    """Append changed copies of the examples, each with the label of its original.
 
-    Whether the label is still right nobody checks: read some copies. Augment after splitting.
+    Nothing checks that the label is still right: read some copies. Augment after splitting.
 
     Args:
         dataset: examples with a key "text".
-        change: one of `DeleteWords`, `SwapWords`, `FillWords`, or any function of a text and a
-            random state.
-        copies: of each example.
-        tries: how often a copy that equals its original, or is empty, is drawn again; after that
-            there is none.
+        change: `DeleteWords`, `SwapWords`, `FillWords`, or any function of a text and a random
+            state that returns a text.
+        copies: per example.
+        tries: how often a copy that is empty or equals its original is drawn again; after that it
+            is left out.
 
     Returns:
-        The examples, then copies with the further key "made_from", the place of the original.
-
-    Raises:
-        InputError: no examples, one without a text, numbers out of bounds; a `change` that is no
-            function, or gives something else than a text.
+        The examples, then the copies with the additional key "made_from", the original's index.
     """
-    texts = texts_of(dataset)
-    if not callable(change) or isinstance(change, type):
-        problem = f"is a {type(change).__name__}"
-        raise InputError("change", problem, "a function, or an object such as DeleteWords()")
-    copies, tries = whole("copies", copies, 1), whole("tries", tries, 1)
-    random = np.random.RandomState(whole("seed", seed, 0, 2**32 - 1))
+    random = np.random.RandomState(seed)
     made = []
     for _ in range(copies):
-        for place, original in enumerate(texts):
+        for index, example in enumerate(dataset):
             for _ in range(tries):
-                text = change(original, random)
-                if not isinstance(text, str):
-                    raise InputError("change", f"gave a {type(text).__name__}", "a text")
-                if not is_blank(text) and text != original:
-                    made.append({**dataset[place], "text": text, "made_from": place})
+                text = change(example["text"], random)
+                if text != example["text"] and not is_blank(text):
+                    made.append({**example, "text": text, "made_from": index})
                     break
     rows = [*(dict(row) for row in dataset), *made]
-    return MapDataset(rows, label_list=getattr(dataset, "label_list", None))
+    return MapDataset(rows, label_list=dataset.label_list)
 
 
 class DeleteWords:
@@ -72,7 +59,7 @@ class DeleteWords:
     """
 
     def __init__(self, rate: float = 0.15) -> None:
-        self.rate = finite("rate", rate, 0, 1)
+        self.rate = rate
 
     def __call__(self, text: str, random: np.random.RandomState) -> str:
         words = _cut(text)
@@ -81,13 +68,13 @@ class DeleteWords:
 
 
 class SwapWords:
-    """Let words change places with another one, `rate` x words times, once at least.
+    """Swap two words of the text, `rate` x words times, at least once.
 
     Source: Wei and Zou, EDA, 2019.
     """
 
     def __init__(self, rate: float = 0.15) -> None:
-        self.rate = finite("rate", rate, 0, 1)
+        self.rate = rate
 
     def __call__(self, text: str, random: np.random.RandomState) -> str:
         words = _cut(text)
@@ -102,16 +89,16 @@ class SwapWords:
 class FillWords:
     """Hide whole words and let a masked language model write something else there.
 
-    Each hidden character is drawn from the model's `top` likeliest ones but the original; the
-    characters of one word are drawn without regard to each other. The model does not know the
-    label: after 房间很 both 干净 (clean) and 一般 (so-so) are likely.
+    Each hidden character is drawn from the model's `top` most likely ones, except the original;
+    the characters of one word are drawn independently. The model does not know the label: after
+    房间很 (the room is very) both 干净 (clean) and 一般 (so-so) are likely.
 
     Args:
-        model, tokenizer: ERNIE or BERT with its masked language head; None takes the backbone that
-            the course ships.
-        rate: probability that a word is hidden; one at least is.
+        model, tokenizer: ERNIE or BERT with its masked language model head; None takes the
+            course's backbone.
+        rate: probability that a word is hidden; at least one is.
         top: characters to draw from.
-        max_seq_length: tokens; what stands behind them is left as it is.
+        max_seq_length: tokens; the text beyond them is left unchanged.
 
     Source: Kobayashi, Contextual Augmentation, 2018, without its condition on the label.
     """
@@ -124,10 +111,7 @@ class FillWords:
         top: int = 5,
         max_seq_length: int = 128,
     ) -> None:
-        self.rate, self.top = finite("rate", rate, 0, 1), whole("top", top, 1)
-        self.max_seq_length = whole("max_seq_length", max_seq_length, 3)
-        if (model is None) != (tokenizer is None):
-            raise InputError("tokenizer", "and model are not both given", "both, or none")
+        self.rate, self.top, self.max_seq_length = rate, top, max_seq_length
         if model is None:
             with quiet_paddlenlp():
                 model = AutoModelForMaskedLM.from_pretrained(str(data_dir() / "backbone"))
@@ -136,7 +120,6 @@ class FillWords:
         self.encoder = WordEncoder(tokenizer)
 
     def __call__(self, text: str, random: np.random.RandomState) -> str:
-        _check(text)
         ids, starts = self.encoder(text)
         _, offsets = tokenize_with_offsets(text, self.tokenizer)
         ids = ids[: self.max_seq_length - 2]
@@ -176,11 +159,5 @@ def _is_chinese(token: str) -> bool:
 
 
 def _cut(text: str) -> Sequence[str]:
-    _check(text)
     jieba.setLogLevel(logging.WARNING)
     return jieba.lcut(text)
-
-
-def _check(text: object) -> None:
-    if not isinstance(text, str):
-        raise InputError("text", f"is a {type(text).__name__}", "a text")

@@ -1,8 +1,8 @@
-"""Answers about labels: what learns from them, and how many are enough.
+"""What learns from labels, and how many labels are enough.
 
 A *learner* is a function `(training examples, loss, seed) -> classifier`, a *classifier* a function
-`examples -> probabilities [N, classes]`. `Finetune`, `FrozenBackbone`, `tfidf_learner` are three;
-the functions that compare take any other just as well.
+`examples -> probabilities [N, classes]`. There are three: `Finetune`, `FrozenBackbone` and
+`tfidf_learner`. The functions that compare accept any other.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from course_lib.data import (
     convert_example,
     create_dataloader,
 )
+from course_lib.data.batching import map_by_length
 from course_lib.models import encoder_of, freeze_layers, load_backbone, suggested_learning_rate
 from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.errors import finite, whole
 from course_lib.training.loop import fit
-from course_lib.training.prediction import inference_mode, predict
+from course_lib.training.prediction import inference_mode, text_scores
 
 import numpy as np
 import paddle
@@ -29,6 +29,7 @@ import paddle.nn.functional as F
 import pandas as pd
 from paddle.io import DataLoader
 from paddlenlp.datasets import MapDataset
+from scipy.special import softmax
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -37,18 +38,16 @@ Loss = Callable[[paddle.Tensor, paddle.Tensor], paddle.Tensor]
 Classifier = Callable[[Sequence[Mapping]], np.ndarray]
 Learner = Callable[[MapDataset, Loss | None, int], Classifier]
 
-# ---- learners
-
 
 @dataclass(frozen=True)
 class Finetune:
-    """A learner that fine-tunes the backbone for a fixed number of steps, however many examples.
+    """A learner that fine-tunes the backbone for a fixed number of steps.
 
-    So two training sets of different size cost the same, and a small one is read more often.
+    Training sets of different sizes cost the same; a small one is read more often.
 
     Args:
         steps: of the optimizer, each with `batch_size` examples.
-        frozen: the embeddings and so many of the lowest layers do not learn; see `freeze_layers`.
+        frozen: how many of the lowest layers, with the embeddings, do not learn.
         learning_rate: None takes the model's own suggestion.
         source: as for `load_backbone`: None is the course's backbone, "fresh" random weights.
     """
@@ -63,11 +62,10 @@ class Finetune:
     def __call__(
         self, train: MapDataset, criterion: Loss | None = None, seed: int = 42
     ) -> Classifier:
-        classes = 1 + max(max(labels_of(train)), len(train.label_list or ()) - 1)
+        classes = _classes_of(train)
         seed_everything(seed)  # before the model: its head is random
-        model, tokenizer = load_backbone(
-            self.source, num_classes=classes, vocab_texts=texts_of(train, "train")
-        )
+        texts = [row["text"] for row in train]
+        model, tokenizer = load_backbone(self.source, num_classes=classes, vocab_texts=texts)
         if self.frozen:
             freeze_layers(model, self.frozen)
         loader = create_dataloader(
@@ -76,7 +74,7 @@ class Finetune:
         fit(
             model,
             loader,
-            epochs=-(-whole("steps", self.steps, 1) // len(loader)),
+            epochs=-(-self.steps // len(loader)),
             max_steps=self.steps,
             learning_rate=self.learning_rate or suggested_learning_rate(model),
             seed=seed,
@@ -85,9 +83,9 @@ class Finetune:
         )
 
         def classify(examples: Sequence[Mapping]) -> np.ndarray:
-            names = range(classes)
-            rows = predict(model, examples, tokenizer, names, 32, self.max_seq_length)
-            return np.array([list(row["probabilities"].values()) for row in rows])
+            texts = [row["text"] for row in examples]
+            scores = text_scores(model, tokenizer, texts, max_seq_length=self.max_seq_length)
+            return softmax(scores, axis=-1)
 
         return classify
 
@@ -95,17 +93,14 @@ class Finetune:
 class FrozenBackbone:
     """A learner that never changes the backbone: it trains one linear layer on its features.
 
-    The features of a text are the mean of its tokens' last hidden states. They are always the
-    same, so they are computed once and kept; after that a training costs a second. Fine-tuning is
-    better where there are enough labels, and dearer.
+    A text's features are the mean of its tokens' last hidden states. They are computed once and
+    kept; after that a training takes a second. Fine-tuning is better where there are enough
+    labels, but slower.
 
     Args:
         source: as for `load_backbone`.
         max_seq_length: tokens; longer texts are cut.
         steps, batch_size, learning_rate: of the linear layer.
-
-    Raises:
-        InputError: as `load_backbone`.
     """
 
     def __init__(
@@ -116,43 +111,44 @@ class FrozenBackbone:
         batch_size: int = 32,
         learning_rate: float = 0.05,
     ) -> None:
-        self.steps, self.learning_rate = whole("steps", steps, 1), learning_rate
+        self.steps, self.learning_rate = steps, learning_rate
         self.max_seq_length, self.batch_size = max_seq_length, batch_size
         model, self.tokenizer = load_backbone(source)
         self.encoder = encoder_of(model)
         self._known: dict[str, np.ndarray] = {}
 
     def features(self, examples: Sequence[Mapping]) -> np.ndarray:
-        """float32 [N, hidden size], one row an example, in their order."""
-        texts = texts_of(examples, "examples")
-        new = sorted(set(texts) - set(self._known), key=len)
-        batchify = batchify_fn(self.tokenizer, is_test=True)
+        """float32 [N, hidden size], one row per example, in their order."""
+        texts = [row["text"] for row in examples]
+        new = sorted(set(texts) - set(self._known))
+        rows = [
+            convert_example({"text": text}, self.tokenizer, self.max_seq_length, True)
+            for text in new
+        ]
         with inference_mode(self.encoder):
-            for start in range(0, len(new), 32):  # texts of like length, so little padding
-                batch = new[start : start + 32]
-                rows = [
-                    convert_example({"text": one}, self.tokenizer, self.max_seq_length, True)
-                    for one in batch
-                ]
-                ids, types = (paddle.to_tensor(part) for part in batchify(rows))
-                states, _ = self.encoder(ids, types)
-                real = (ids != self.tokenizer.pad_token_id).astype("float32").unsqueeze(-1)
-                means = (states * real).sum(axis=1) / real.sum(axis=1)
-                self._known.update(zip(batch, means.numpy(), strict=True))
+            means = map_by_length(self._means, rows, 32, length=lambda row: len(row[0]))
+        self._known.update(zip(new, means, strict=True))
         return np.stack([self._known[text] for text in texts])
+
+    def _means(self, rows: list[tuple]) -> np.ndarray:
+        batch = batchify_fn(self.tokenizer, is_test=True)(rows)
+        ids, types = map(paddle.to_tensor, batch)
+        states, _ = self.encoder(ids, types)
+        real = (ids != self.tokenizer.pad_token_id).astype("float32").unsqueeze(-1)
+        return ((states * real).sum(axis=1) / real.sum(axis=1)).numpy()
 
     def __call__(
         self, train: MapDataset, criterion: Loss | None = None, seed: int = 42
     ) -> Classifier:
-        labels = labels_of(train)
-        classes = 1 + max(max(labels), len(train.label_list or ()) - 1)
+        classes = _classes_of(train)
+        labels = np.array([row["label"] for row in train], "int64")
         values = self.features(train)
-        # Rows of length 1 or so: else the many weights run away before the bias, which alone can
-        # say how frequent the classes are, has moved.
+        # Rows of length about 1: otherwise the many weights move long before the bias, which holds
+        # how frequent the classes are.
         middle, spread = values.mean(axis=0), values.std(axis=0) + 1e-6
         spread = spread * np.sqrt(values.shape[1], dtype="float32")
-        pairs = list(zip((values - middle) / spread, np.array(labels, "int64"), strict=True))
-        # From 0 on: random weights on so many features would be noise that steps must first undo.
+        pairs = list(zip((values - middle) / spread, labels, strict=True))
+        # Start at 0: random weights would be noise that the steps must undo first.
         zero = paddle.nn.initializer.Constant(0.0)
         head = paddle.nn.Linear(values.shape[1], classes, weight_attr=zero, bias_attr=zero)
         batches = LengthGroupedBatchSampler([0] * len(pairs), self.batch_size, seed=seed)
@@ -180,48 +176,40 @@ def tfidf_learner(train: MapDataset, criterion: Loss | None = None, seed: int = 
     """A learner without a backbone: TF-IDF of 1 to 3 characters and a logistic regression.
 
     Raises:
-        InputError: a `criterion` other than None: this model has its own loss; fewer than two
-            classes among the examples.
+        InputError: a `criterion` is given: a logistic regression has its own loss.
     """
     if criterion is not None:
         raise InputError("criterion", "is given", "None: a logistic regression has its own loss")
-    seed = whole("seed", seed, 0, 2**32 - 1)
-    if len(by_class(train, "train")) < 2:
-        raise InputError("train", "has one class", "examples of two at least")
     model = make_pipeline(
         TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True),
         LogisticRegression(C=10.0, max_iter=1000, random_state=seed),
     )
-    model.fit(texts_of(train, "train"), labels_of(train))
-    known = model[-1].classes_
-    classes = 1 + max(known.max(), len(getattr(train, "label_list", None) or ()) - 1)
+    model.fit([row["text"] for row in train], [row["label"] for row in train])
+    known, classes = model[-1].classes_, _classes_of(train)
 
     def classify(examples: Sequence[Mapping]) -> np.ndarray:
-        found = np.zeros((len(examples), classes))  # a class without examples has probability 0
-        if len(examples):
-            found[:, known] = model.predict_proba(texts_of(examples, "examples"))
-        return found
+        # A class without training examples has probability 0.
+        probabilities = np.zeros((len(examples), classes))
+        probabilities[:, known] = model.predict_proba([row["text"] for row in examples])
+        return probabilities
 
     return classify
 
 
-# ---- how many labels
-
-
 def labelled_subset(dataset: MapDataset, size: int, seed: int = 42) -> MapDataset:
-    """`size` examples, as many of each class as can be; a larger subset holds the smaller ones.
+    """Draw `size` examples, as balanced as possible; a larger subset contains the smaller ones.
 
     Raises:
-        InputError: fewer examples than asked for, or less than one for each class.
+        InputError: fewer examples than `size`, or fewer than one per class.
     """
-    groups = by_class(dataset)
-    size = whole("size", size, len(groups), len(dataset))
-    random = np.random.RandomState(whole("seed", seed, 0, 2**32 - 1))
+    groups = rows_by_class(dataset)
+    if not len(groups) <= size <= len(dataset):
+        raise InputError("size", f"is {size}", f"{len(groups)} (classes) to {len(dataset)}")
+    random = np.random.RandomState(seed)
     places = np.full(len(dataset), len(dataset))
     for rows in groups.values():
         places[random.permutation(rows)] = np.arange(len(rows))
-    chosen = np.argsort(places, kind="stable")[:size]
-    return take(dataset, np.sort(chosen))
+    return take(dataset, np.sort(np.argsort(places, kind="stable")[:size]))
 
 
 def learning_curve(
@@ -232,105 +220,62 @@ def learning_curve(
     seed: int = 42,
     progress: Callable[[str], object] | None = None,
 ) -> pd.DataFrame:
-    """Train each learner on subsets of rising size, and look at the same test examples each time.
+    """Train each learner on subsets of rising size and test it on the same examples each time.
 
     Args:
         learners: by name.
-        sizes: examples of `train`; each subset is balanced and holds the smaller ones.
+        sizes: of the subsets of `train`; each is balanced and contains the smaller ones.
         seed: of the draw and of the training.
         progress: called with the name and the size before each training.
 
     Returns:
-        Booleans, a row for each (learner, size) and a column a test example: whether it was
-        right. `curve_points` makes points of them; two rows go into `paired_bootstrap`.
-
-    Raises:
-        InputError: no learner, no size, or one that `labelled_subset` refuses.
+        Booleans, whether the answer was right: one row per (learner, size), one column per test
+        example. `curve_points` turns them into points, `paired_bootstrap` compares two rows.
     """
-    if not isinstance(learners, Mapping) or not learners:
-        raise InputError("learners", "are none", "functions by name")
-    sizes = list(sizes) if isinstance(sizes, Iterable) else []
-    if not sizes:
-        raise InputError("sizes", "are none", "numbers of examples, one at least")
-    labels = np.array(labels_of(test, "test"))
-    subsets = {int(size): labelled_subset(train, size, seed) for size in sizes}
+    labels = np.array([row["label"] for row in test])
     right = {}
-    for size, subset in subsets.items():
+    for size in sizes:
+        subset = labelled_subset(train, size, seed)
         for name, learner in learners.items():
             if progress is not None:
                 progress(f"{name}, {size}")
-            answers = learner(subset, None, seed)(test).argmax(axis=1)
-            right[name, size] = answers == labels
+            right[name, size] = learner(subset, None, seed)(test).argmax(axis=1) == labels
     frame = pd.DataFrame(right).T
     frame.index = pd.MultiIndex.from_tuples(frame.index, names=["learner", "examples"])
     return frame
 
 
 def curve_points(
-    runs: pd.DataFrame | Sequence[pd.DataFrame], confidence: float = 0.95, resamples: int = 2000
+    runs: Sequence[pd.DataFrame], confidence: float = 0.95, resamples: int = 2000
 ) -> pd.DataFrame:
-    """Accuracy with an interval, from what `learning_curve` gave, for one seed or several.
+    """Accuracy with a bootstrap interval, from `learning_curve` for one seed or several.
 
-    Test examples are drawn with replacement, each with all its seeds. The interval says how sure
-    the test examples make the mean over these seeds.
+    Test examples are drawn with replacement, each with the answers of all seeds. The interval says
+    how certain the test examples make the mean over these seeds.
 
     Returns:
         By (learner, examples): "accuracy", "low", "high".
-
-    Raises:
-        InputError: nothing, or runs that do not fit each other.
     """
-    confidence = finite("confidence", confidence, 0, 1)
-    resamples = whole("resamples", resamples, 1)
-    runs = [runs] if isinstance(runs, pd.DataFrame) else list(runs or ())
-    fit = all(isinstance(one, pd.DataFrame) and one.size for one in runs) and all(
-        one.shape == runs[0].shape and one.index.equals(runs[0].index) for one in runs
-    )
-    if not runs or not fit:
-        raise InputError("runs", "are none or do not fit each other", "results of learning_curve")
-    right = np.mean([one.to_numpy("float64") for one in runs], axis=0)
-    random = np.random.RandomState(42)
+    right = np.mean([run.to_numpy("float64") for run in runs], axis=0)
     count = right.shape[1]
-    drawn = random.multinomial(count, np.full(count, 1 / count), resamples)
+    drawn = np.random.RandomState(42).multinomial(count, np.full(count, 1 / count), resamples)
     ends = [(1 - confidence) / 2, (1 + confidence) / 2]
     low, high = np.quantile(drawn @ right.T / count, ends, axis=0)
     values = {"accuracy": right.mean(axis=1), "low": low, "high": high}
     return pd.DataFrame(values, index=runs[0].index)
 
 
-# ---- shared
-
-
-def labels_of(dataset: Sequence[Mapping], name: str = "dataset") -> list[int]:
-    """The labels of examples, each a whole number from 0 on."""
-    if not hasattr(dataset, "__len__") or not len(dataset):
-        raise InputError(name, "is empty or no list", "one example at least")
-    for place, row in enumerate(dataset):
-        if not isinstance(row, Mapping):
-            raise InputError(f"{name}[{place}]", f"is a {type(row).__name__}", "a dict an example")
-    return [whole(f"{name}: label", row.get("label"), 0) for row in dataset]
-
-
-def texts_of(dataset: Sequence[Mapping], name: str = "dataset") -> list[str]:
-    """The texts of examples."""
-    if not hasattr(dataset, "__len__") or not len(dataset):
-        raise InputError(name, "is empty or no list", "one example at least")
-    texts = []
-    for place, row in enumerate(dataset):
-        texts.append(row.get("text") if isinstance(row, Mapping) else None)
-        if not isinstance(texts[-1], str):
-            problem = f"has no text ({row!r:.60})"
-            raise InputError(f"{name}[{place}]", problem, 'a dict an example, with a key "text"')
-    return texts
-
-
-def by_class(dataset: Sequence[Mapping], name: str = "dataset") -> dict[int, np.ndarray]:
-    """Places of the examples of each class that there is, by class."""
-    labels = np.array(labels_of(dataset, name))
-    return {int(one): np.flatnonzero(labels == one) for one in np.unique(labels)}
+def rows_by_class(dataset: Sequence[Mapping]) -> dict[int, np.ndarray]:
+    """The places of the examples of each class, by class."""
+    labels = np.array([row["label"] for row in dataset])
+    return {int(label): np.flatnonzero(labels == label) for label in np.unique(labels)}
 
 
 def take(dataset: MapDataset, rows: Iterable[int]) -> MapDataset:
     """The examples at these places, as a dataset with the same label_list."""
-    label_list = getattr(dataset, "label_list", None)
-    return MapDataset([dataset[int(row)] for row in rows], label_list=label_list)
+    return MapDataset([dataset[int(row)] for row in rows], label_list=dataset.label_list)
+
+
+def _classes_of(dataset: MapDataset) -> int:
+    labels = (row["label"] for row in dataset)
+    return max(1 + max(labels), len(getattr(dataset, "label_list", None) or ()))
