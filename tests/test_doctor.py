@@ -77,7 +77,8 @@ def test_python_version(version, level):
 
 def test_packages_as_locked_are_fine():
     for lock in ("cpu.txt", "gpu-cu118.txt"):
-        packages, pins = doctor.check_packages({**as_locked(lock), "something-else": "1"})
+        installed = {**as_locked(lock), "something-else": "1"}
+        packages, pins = *doctor.check_packages(installed), *doctor.check_pins(installed)
         assert levels([packages, pins]) == [OK, OK]
         assert lock in pins.message and "paddlenlp 2.8.1" in packages.message
 
@@ -95,7 +96,7 @@ def test_packages_as_locked_are_fine():
 def test_a_violated_pin_is_named_with_its_fix(change, python, level):
     packages = {**as_locked(), **change}
     packages = {name: version for name, version in packages.items() if version}
-    _, pins = doctor.check_packages(packages, python=python)
+    (pins,) = doctor.check_pins(packages, python=python)
     assert levels([pins]) == [level]
     for name, version in change.items():
         assert f"{name} is {version or 'missing'} instead of {as_locked()[name]}" in pins.message
@@ -108,7 +109,7 @@ def test_both_builds_of_paddle_at_once_are_broken():
 
 
 def test_a_copy_without_the_locks_is_only_noticed(tmp_path):
-    assert levels(doctor.check_packages(as_locked(), tmp_path)) == [OK, NOTICE]
+    assert levels(doctor.check_pins(as_locked(), tmp_path)) == [NOTICE]
 
 
 @pytest.mark.parametrize(
@@ -254,11 +255,11 @@ def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys)
     broken = doctor.Finding(BROKEN, "pins", "numpy is 2.0", "run `make env`")
     for findings, status in (([fine, notice], 0), ([fine, notice, broken], 1)):
         monkeypatch.setattr(doctor, "diagnose", lambda findings=findings: findings)
-        assert doctor.main([]) == status
+        assert doctor.report() == status
         text = capsys.readouterr().out
         assert "! gpu:0   H100\n          fix: stay on the CPU" in text
         assert ("✗ pins" in text) == bool(status)
-        assert doctor.main(["--json"]) == status
+        assert doctor.report(as_json=True) == status
         assert json.loads(capsys.readouterr().out)["status"] == (BROKEN if status else OK)
 
 

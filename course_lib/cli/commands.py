@@ -429,7 +429,7 @@ def run_serve(args: argparse.Namespace) -> None:
 def run_doctor(args: argparse.Namespace) -> int:
     from course_lib.runtime import doctor
 
-    return doctor.main(["--json"] if args.json else [])
+    return doctor.report(args.json)
 
 
 def load_trained(args: argparse.Namespace):

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from course_lib.runtime.errors import InputError, one_line
 
 
-def whole(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
+def whole(min_: int, max_: int = 2**31 - 1) -> Callable[[str], int]:
     """An argparse type: a whole number within bounds."""
 
     def parse(text: str) -> int:
         value = int(text)
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most}")
+        if not min_ <= value <= max_:
+            raise argparse.ArgumentTypeError(f"{text} is not between {min_} and {max_}")
         return value
 
     parse.__name__ = "whole number"
@@ -36,22 +36,22 @@ def positive(text: str) -> float:
 
 
 def exit_status(command: Callable[[], int | None]) -> int:
-    """Run a command: 0 done, 2 wrong input, which is told in one line on standard error.
+    """Run a command and return its exit status: 0 for done, 2 for wrong input.
 
-    SIGTERM ends it with SystemExit(143), without a word and after it has cleaned up.
-    So is a warning: the line of code that it comes from tells a user of commands nothing.
+    Wrong input and warnings are printed to standard error in one line, without a line of code.
+    SIGTERM ends it with SystemExit(143), without a message, after it has cleaned up.
     """
-    shown = warnings.showwarning
+    python_shows = warnings.showwarning
 
-    def tell(message, category, *place) -> None:
+    def show(message, category, *place) -> None:
         if category is UserWarning:
             print(f"warning: {message}", file=sys.stderr)
         else:
-            shown(message, category, *place)
+            python_shows(message, category, *place)
 
     try:
         with warnings.catch_warnings(), _ends_quietly():
-            warnings.showwarning = tell
+            warnings.showwarning = show
             return command() or 0
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -71,11 +71,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
 
 @contextmanager
 def _ends_quietly() -> Iterator[None]:
-    """Let SIGTERM raise SystemExit(143), also after Paddle has put its own handler in place.
-
-    Paddle's prints a FatalError of C++; it comes with the import, which a command does when it
-    needs it. So each later import puts ours back.
-    """
+    """Let SIGTERM raise SystemExit(143); `runtime.imports` keeps Paddle from changing that."""
     if (
         threading.current_thread() is not threading.main_thread()
         or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
@@ -86,19 +82,9 @@ def _ends_quietly() -> Iterator[None]:
     def end(*_) -> None:
         raise SystemExit(143)
 
-    class Watcher:
-        @staticmethod
-        def find_spec(name, path=None, target=None) -> None:
-            # not where a service has its own handler
-            ours = signal.getsignal(signal.SIGTERM) is end
-            if ours and threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, end)
-
     signal.signal(signal.SIGTERM, end)
-    sys.meta_path.insert(0, Watcher)
     try:
         yield
     finally:
-        sys.meta_path.remove(Watcher)
         if signal.getsignal(signal.SIGTERM) is end:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -2,7 +2,7 @@
 
 A wheel can import, list a card and still hold no machine code for it: paddlepaddle-gpu 2.6.2 has
 code for compute capability 6.1 to 8.6 and no PTX. The first kernel on a newer card then ends the
-process. So one is launched in a subprocess first, and its end is put into words.
+process. So a small computation is tried in a subprocess first, and its end is put into words.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import functools
 import json
 import os
 import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
@@ -31,16 +30,15 @@ import paddle
 if not paddle.is_compiled_with_cuda():
     print("PROBE " + json.dumps({"status": "cpu_wheel"}))
     raise SystemExit
-count = paddle.device.cuda.device_count()
 index = int(sys.argv[1])
-if index >= count:
-    print("PROBE " + json.dumps({"status": "absent", "count": count}))
+if index >= paddle.device.cuda.device_count():
+    print("PROBE " + json.dumps({"status": "absent"}))
     raise SystemExit
-found = {
+card = {
     "name": paddle.device.cuda.get_device_name(index),
     "capability": list(paddle.device.cuda.get_device_capability(index)),
 }
-print("CARD " + json.dumps(found), flush=True)
+print("CARD " + json.dumps(card), flush=True)
 paddle.set_device(f"gpu:{index}")
 x = np.arange(64, dtype="float32").reshape(8, 8) / 64
 layer = paddle.nn.LayerNorm(8)
@@ -48,99 +46,59 @@ y = layer(paddle.matmul(paddle.to_tensor(x), paddle.to_tensor(x)))
 y.sum().backward()
 z = x @ x
 z = (z - z.mean(1, keepdims=True)) / np.sqrt(z.var(1, keepdims=True) + 1e-5)
-status = "ok" if np.allclose(y.numpy(), z, atol=1e-3) else "wrong"
-print("PROBE " + json.dumps({"status": status, **found}))
+print("PROBE " + json.dumps({"status": "ok" if np.allclose(y.numpy(), z, atol=1e-3) else "wrong"}))
 """
+
+_NO_FAILURE = {
+    "ok": ("", ""),
+    "absent": ("paddle sees no such GPU", "set COURSE_DEVICE=cpu"),
+    "cpu_wheel": (
+        "the installed paddle is the CPU build",
+        "run `make LOCK=gpu-cu118 env` for cards of compute capability 6.1 to 8.9",
+    ),
+}
+
+# What the output of a failed computation means: a pattern, the status, the problem and the fix.
+_FAILURES = (
+    (
+        r"error\(209\)|no kernel image",
+        "no_kernel",
+        "the installed paddle holds no machine code for {card}",
+        "use the build for this card from Paddle's own index",
+    ),
+    (
+        r"error\((35|803)\)|driver version is insufficient",
+        "driver",
+        "the NVIDIA driver is too old for CUDA 11.8 on {card}",
+        f"install driver {DRIVER} or later (520 or later is best)",
+    ),
+    (
+        r"lib(cudnn|cublas|cudart|cufft|curand|cusolver|cusparse|nccl|nvrtc)\w*\.so|"
+        r"(?<=dynamic library )\S*|Cannot load \w+ shared library",
+        "library",
+        "paddle does not find a CUDA library on this machine ({match})",
+        "run `make LOCK=gpu-cu118 env`, which installs them",
+    ),
+)
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What became of a small computation on one card.
+    """The result of a small computation on one card.
 
     Attributes:
         status: ok, absent, cpu_wheel, no_kernel, driver, library, hung, crashed, wrong or error.
         problem: one sentence; empty when the card is usable.
         fix: what to do about it; empty when the card is usable.
-        name, capability: the card, where it could be asked.
     """
 
     status: str
     problem: str = ""
     fix: str = ""
-    name: str = ""
-    capability: tuple[int, int] | None = None
 
     @property
     def usable(self) -> bool:
         return self.status == "ok"
-
-
-def _explain(status: str, output: str, name: str, capability: tuple[int, int] | None) -> Probe:
-    """Put the end of a probe into words."""
-    card = name or "the GPU"
-    if capability:
-        card += f" (compute capability {capability[0]}.{capability[1]})"
-
-    def probe(status: str, problem: str, fix: str) -> Probe:
-        return Probe(status, problem, fix, name, capability)
-
-    to_cpu = "or run on the CPU, which the course has chosen"
-    if status in ("ok", "absent", "cpu_wheel"):
-        if status == "absent":
-            return probe(status, "paddle sees no such GPU", "set COURSE_DEVICE=cpu")
-        if status == "cpu_wheel":
-            return probe(
-                status,
-                "the installed paddle is the CPU build",
-                "run `make LOCK=gpu-cu118 env` for cards of compute capability 6.1 to 8.9",
-            )
-        return probe("ok", "", "")
-    if status != "hung" and capability and capability > NEWEST:
-        return probe(
-            "no_kernel",
-            f"{card} is newer than this paddle: the wheel holds code for 6.1 to 8.6 and no PTX",
-            f"use the CUDA 12 build from Paddle's own index, {to_cpu}",
-        )
-    if status != "hung" and capability and capability < OLDEST:
-        return probe(
-            "no_kernel",
-            f"{card} is older than this paddle: the wheel holds code for 6.1 to 8.6",
-            f"use a card of compute capability 6.1 or later, {to_cpu}",
-        )
-    if re.search(r"error\(209\)|no kernel image", output, re.IGNORECASE):
-        return probe(
-            "no_kernel",
-            f"the installed paddle holds no machine code for {card}",
-            f"use the build for this card from Paddle's own index, {to_cpu}",
-        )
-    if re.search(r"error\((35|803)\)|driver version is insufficient", output, re.IGNORECASE):
-        return probe(
-            "driver",
-            f"the NVIDIA driver is too old for CUDA 11.8 on {card}",
-            f"install driver {DRIVER} or later (520 or later is best), {to_cpu}",
-        )
-    library = re.search(
-        r"lib(cudnn|cublas|cudart|cufft|curand|cusolver|cusparse|nccl|nvrtc)\w*\.so|"
-        r"(?<=dynamic library )\S*|Cannot load \w+ shared library",
-        output,
-    )
-    if library:
-        return probe(
-            "library",
-            f"paddle does not find a CUDA library on this machine ({library.group(0)})",
-            f"run `make LOCK=gpu-cu118 env`, which installs them, {to_cpu}",
-        )
-    what = {
-        "hung": f"a first computation on {card} did not end",
-        "wrong": f"a first computation on {card} gave wrong numbers",
-        "crashed": f"a first computation on {card} ended the process ({_last_line(output)})",
-    }.get(status, f"a first computation on {card} failed ({_last_line(output)})")
-    return probe(status, what, f"restart the machine or update its NVIDIA driver, {to_cpu}")
-
-
-def _last_line(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "without a message"
 
 
 def probe_gpu(index: int = 0, command: Sequence[str] | None = None, timeout: float = 180) -> Probe:
@@ -154,43 +112,56 @@ def probe_gpu(index: int = 0, command: Sequence[str] | None = None, timeout: flo
 
     Never raises because of what the probe does.
     """
-    command = list(command) if command else [sys.executable, "-c", _PROBE, str(index)]
+    command = command or [sys.executable, "-c", _PROBE, str(index)]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            env=machine.child_environment(),
-        )
-        output, code = done.stdout + done.stderr, done.returncode
-    except subprocess.TimeoutExpired as error:
-        output, code = _text(error.stdout) + _text(error.stderr), None
+        code, output = machine.run(command, timeout)
     except OSError as error:
         return Probe("error", f"the GPU probe cannot start ({error.strerror})", "set COURSE_DEVICE")
-    found: dict = {}
+    report: dict = {}
     for line in output.splitlines():
         if line.startswith(("CARD ", "PROBE ")):
-            found.update(json.loads(line.split(" ", 1)[1]))
-    capability = tuple(found["capability"]) if found.get("capability") else None
+            report.update(json.loads(line.split(" ", 1)[1]))
     if code is None:
         status = "hung"
     elif code < 0:
         status = "crashed"
         output += f"\nsignal {-code}"
     else:
-        status = found.get("status", "error") if code == 0 else "error"
-    name = found.get("name", "")
-    if capability is None and status not in ("ok", "absent", "cpu_wheel"):
-        cards = machine.gpus()  # the probe ended before it could say what it ran on
-        if index < len(cards):
-            name, capability = cards[index].name, cards[index].capability
-    return _explain(status, output, name, capability)
+        status = report.get("status", "error") if code == 0 else "error"
+    if status in _NO_FAILURE:
+        return Probe(status, *_NO_FAILURE[status])
+    name, capability = report.get("name", ""), report.get("capability")
+    cards = machine.gpus() if capability is None else []
+    if index < len(cards):  # the probe ended before it could say what it ran on
+        name, capability = cards[index].name, cards[index].capability
+    return _explain(status, output, name or "the GPU", tuple(capability or ()))
 
 
-def _text(output: bytes | str | None) -> str:
-    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+def _explain(status: str, output: str, card: str, capability: tuple[int, ...]) -> Probe:
+    """Put a failed probe into words."""
+    to_cpu = "or run on the CPU, which the course has chosen"
+    if capability:
+        card += f" (compute capability {capability[0]}.{capability[1]})"
+    if capability and status != "hung" and not OLDEST <= capability <= NEWEST:
+        age, fix = "older", "use a card of compute capability 6.1 or later"
+        if capability > NEWEST:
+            age, fix = "newer", "use the CUDA 12 build from Paddle's own index"
+        problem = f"{card} is {age} than this paddle: the wheel holds code for "
+        problem += "6.1 to 8.6 and no PTX"
+        return Probe("no_kernel", problem, f"{fix}, {to_cpu}")
+    for pattern, meaning, problem, fix in _FAILURES:
+        match = re.search(pattern, output, re.IGNORECASE)
+        if match:
+            return Probe(meaning, problem.format(card=card, match=match[0]), f"{fix}, {to_cpu}")
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    last_line = lines[-1][:200] if lines else "without a message"
+    end = {
+        "hung": "did not end",
+        "wrong": "gave wrong numbers",
+        "crashed": f"ended the process ({last_line})",
+    }.get(status, f"failed ({last_line})")
+    fix = f"restart the machine or update its NVIDIA driver, {to_cpu}"
+    return Probe(status, f"a first computation on {card} {end}", fix)
 
 
 @functools.cache
@@ -223,19 +194,12 @@ def select_device(name: str | None = None) -> str:
     kind, index = parse_device(name or os.environ.get("COURSE_DEVICE") or "auto", where)
     import paddle
 
-    if kind == "auto" and not (paddle.is_compiled_with_cuda() and machine.gpus()):
-        kind = "cpu"
-    if kind == "cpu":
-        return _use("cpu")
-    probe = _cached_probe(index)
-    if probe.usable:
-        return _use(f"gpu:{index}")
-    warnings.warn(f"computing on the CPU: {probe.problem}; {probe.fix}", stacklevel=2)
-    return _use("cpu")
-
-
-def _use(name: str) -> str:
-    import paddle
-
-    paddle.set_device(name)
-    return name
+    device = "cpu"
+    if kind == "gpu" or (kind == "auto" and paddle.is_compiled_with_cuda() and machine.gpus()):
+        probe = _cached_probe(index)
+        if probe.usable:
+            device = f"gpu:{index}"
+        else:
+            warnings.warn(f"computing on the CPU: {probe.problem}; {probe.fix}", stacklevel=2)
+    paddle.set_device(device)
+    return device

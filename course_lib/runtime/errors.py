@@ -1,4 +1,4 @@
-"""The one error that a user's own input can cause."""
+"""The one error that a user's own input can cause, and checks of numbers that raise it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
-
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -41,46 +40,45 @@ class InputError(ValueError):
 
 
 def one_line(text: str) -> str:
-    """Text without line breaks and other control characters, which file names may hold."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    """Escape line breaks and other control characters, which file names may hold."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def whole(name: str, value: object, least: float = -math.inf, most: float = math.inf) -> int:
-    """A whole number as an int; NumPy's count, bools do not.
+def whole(name: str, value: object, min_: float = -math.inf, max_: float = math.inf) -> int:
+    """Return a whole number as an int, NumPy's too; raise InputError about `name` otherwise.
 
     Raises:
-        InputError: another type, or a number out of bounds; it names `name`.
+        InputError: another type, a bool, or a number out of bounds.
     """
     fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not fits or not least <= value <= most:
-        bounds = f" from {least} to {most}" if most != math.inf else f" of at least {least}"
-        bounds = "" if (least, most) == (-math.inf, math.inf) else bounds
-        raise InputError(name, f"is {value!r}", f"a whole number{bounds}")
+    if not fits or not min_ <= value <= max_:
+        bounds = f" from {min_} to {max_}" if max_ < math.inf else f" of at least {min_}"
+        wanted = f"a whole number{bounds if min_ > -math.inf else ''}"
+        raise InputError(name, f"is {value!r}", wanted)
     return int(value)
 
 
 def finite(name: str, value: object, above: float = -math.inf, below: float = math.inf) -> float:
-    """A finite number between two others as a float; NumPy's count, bools do not.
+    """Return a finite number between two others as a float; raise InputError otherwise.
 
     Raises:
-        InputError: another type, or a number out of bounds; it names `name`.
+        InputError: another type, a bool, or a number out of bounds.
     """
     fits = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not fits or not above < value < below or not math.isfinite(value):
-        bounds = [f" above {above}"] * (above > -math.inf) + [f" below {below}"] * (
-            below < math.inf
-        )
-        raise InputError(name, f"is {value!r}", f"a finite number{' and'.join(bounds)}")
+        low = f" above {above}" if above > -math.inf else ""
+        high = f" below {below}" if below < math.inf else ""
+        raise InputError(name, f"is {value!r}", f"a finite number{low}{high}")
     return float(value)
 
 
 def numbers_in(name: str, values: object, kind: str = "float64") -> np.ndarray:
-    """Numbers as an array of this type, "float64" or "int64"; fractions are no whole numbers.
+    """Return numbers as an array of this type, "float64" or "int64".
 
     Raises:
-        InputError: something else than numbers, or rows of different length; it names `name`.
+        InputError: something else than numbers, rows of different length, or fractions for int64.
     """
-    import numpy as np  # not before what must happen first
+    import numpy as np  # importing this module must not need it
 
     if isinstance(values, Sequence) and not isinstance(values, (str, bytes)) and not len(values):
         return np.zeros(0, kind)

@@ -27,8 +27,8 @@ except ImportError:  # Windows has no such locks
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 TRIES = 100  # while other processes replace the same directory
 Result = TypeVar("Result")
-_LEFTOVER = re.compile(r"\..+\.tmp-\d{10,}|\.(export|onnx|save)-\w{8}")  # `_temporary`'s; older
 LOCK = ".lock"  # of a scratch directory, beside it
+_LEFTOVER = re.compile(r"\..+\.tmp-\d{10,}")  # the names that `_temporary` gives
 
 
 @contextmanager
@@ -46,8 +46,6 @@ def atomic_file(path: str | os.PathLike, mode: str = "w", **open_options) -> Ite
     Raises:
         InputError: `path` cannot be written, or the disk is full.
     """
-    if mode not in ("w", "wb"):
-        raise ValueError(f"mode is {mode!r}; expected 'w' or 'wb'")
     if mode == "w":
         open_options = {"encoding": "utf-8", "newline": "\n", **open_options}
     target = Path(os.path.realpath(path))
@@ -96,16 +94,12 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
             something without the `mark`.
     """
     target = Path(os.path.realpath(path))
-    temporary, previous = _temporary(target), target.with_name(f".{target.name}.previous")
+    previous = target.with_name(f".{target.name}.previous")
     with writing(path):
-        _settle(previous, target, temporary)
+        _settle(previous, target, _temporary(target))
         _check_place(path, mark)
-    try:
-        with writing(path):
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-        with writing_into(path, temporary):
-            yield temporary
+    with _temporary_directory(target, path) as temporary:
+        yield temporary
         with writing(path):
             for file in temporary.rglob("*"):
                 if file.is_file():
@@ -113,8 +107,6 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
                         os.fsync(handle.fileno())
             _check_place(path, mark)
             _replace(temporary, target, previous)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _check_place(path: str | os.PathLike, mark: str | None) -> None:
@@ -179,34 +171,28 @@ def read_unmixed(directory: str | os.PathLike, read: Callable[[], Result]) -> Re
         InputError: the directory was replaced too often; also what `read` raises.
     """
     real = Path(os.path.realpath(directory))
+    previous = real.with_name(f".{real.name}.previous")
     for _ in range(TRIES):
-        try:
-            handle = os.open(directory, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-        except FileNotFoundError:
-            if not (real.with_name(f".{real.name}.previous").exists() or real.exists()):
-                read()  # says what is missing
-            time.sleep(0.01)  # between two renames
-            continue
-        except OSError:  # nobody may list it, or a system that opens no directories
-            return read()
+        before = _identity(real)
         try:
             result = read()
-            if _is_still(directory, handle):
+            if _identity(real) == before:
                 return result
         except Exception:
-            if _is_still(directory, handle):
+            between_renames = before is None and (previous.exists() or real.exists())
+            if _identity(real) == before and not between_renames:
                 raise
-        finally:
-            os.close(handle)
+        time.sleep(0.01)
     problem = f"was missing or replaced each of the {TRIES} times that it was read"
     raise InputError(directory, problem, "a directory that nobody writes")
 
 
-def _is_still(directory: str | os.PathLike, handle: int) -> bool:
-    """Is it the directory that was opened? While it is open, no other one gets its number."""
+def _identity(directory: Path) -> tuple[int, int, int] | None:
+    """What differs between a directory and a later one in its place; None where there is none."""
     with contextlib.suppress(OSError):
-        return os.path.samestat(os.stat(directory), os.fstat(handle))
-    return False
+        state = directory.stat()
+        return state.st_dev, state.st_ino, state.st_ctime_ns
+    return None
 
 
 @contextmanager
@@ -216,19 +202,31 @@ def temporary_in(directory: str | os.PathLike) -> Iterator[Path]:
     Raises:
         InputError: the disk is full, or the directory cannot be written.
     """
-    temporary = _temporary(Path(directory, "new"))
-    with writing(directory):
+    with _temporary_directory(Path(directory, "new"), directory) as temporary:
+        yield temporary
+
+
+@contextmanager
+def _temporary_directory(target: Path, named: str | os.PathLike) -> Iterator[Path]:
+    """Yield a directory beside `target` and remove it; errors name the place where it was to go."""
+    temporary = _temporary(target)
+    with writing(named):
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
     try:
-        with writing_into(directory, temporary):
+        with writing(named, FULL):
             yield temporary
+    except InputError as error:
+        where = os.path.relpath(error.where, temporary)
+        if where.startswith(".."):
+            raise
+        raise InputError(Path(named, where), error.problem, error.expected, error.line) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether a file or directory is what a killed process was writing, by its name."""
+    """Whether a path has the name of what a killed process was writing."""
     return _LEFTOVER.fullmatch(path.name) is not None
 
 
@@ -269,10 +267,8 @@ def scratch_dir(name: str) -> Path:
     the living, as on Windows. The lock lies beside the directory: copies of it are not cleared.
 
     Raises:
-        InputError: `name` is not of letters, digits and hyphens; nothing can be written there.
+        InputError: nothing can be written there.
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[\w-]{1,64}", name):
-        raise InputError("name", f"is {name!r:.80}", "up to 64 letters, digits and hyphens")
     with writing("TMPDIR"):
         place = Path(tempfile.gettempdir())
         _clear_scratch(place)
@@ -356,20 +352,3 @@ def unwritable(path: str | os.PathLike, reason: str) -> InputError:
         room = f"; {shutil.disk_usage(place).free / 1e6:,.1f} MB are free there"
     problem = f"cannot be written ({reason}{room})"
     return InputError(path, problem, "a writable place with room on it")
-
-
-@contextmanager
-def writing_into(target: str | os.PathLike, temporary: Path) -> Iterator[None]:
-    """`writing` of what is written to a temporary directory and will then be moved to `target`.
-
-    Raises:
-        InputError: the disk is full; any other one names the file that was to be.
-    """
-    try:
-        with writing(target, FULL):
-            yield
-    except InputError as error:
-        where = os.path.relpath(error.where, temporary)
-        if where.startswith(".."):
-            raise
-        raise InputError(Path(target, where), error.problem, error.expected, error.line) from error

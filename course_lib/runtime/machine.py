@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -131,6 +132,29 @@ def child_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
 
 
+def run(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
+    """Run a command that may crash or hang, in a child that can import course_lib.
+
+    Returns:
+        Its exit status, negative for a signal and None where it did not end within `timeout`
+        seconds, and all that it printed on both streams.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    try:
+        done = subprocess.run(
+            list(command),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            env=child_environment(),
+        )
+    except subprocess.TimeoutExpired as error:
+        return None, (error.stdout or b"").decode(errors="replace")
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
 def uses_glibc() -> bool:
     """Say whether this process runs on the GNU C library (not musl, macOS or Windows)."""
     if not sys.platform.startswith("linux"):
@@ -148,20 +172,10 @@ def gpus(command: Sequence[str] = NVIDIA_SMI, timeout: float = 20) -> list[GPU]:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return []
-    found = []
-    for line in output.splitlines():
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) != 4:
-            continue
-        name, capability, driver, memory = fields
-        major, _, minor = capability.partition(".")
-        known = major.isdigit() and minor.isdigit()
-        found.append(
-            GPU(
-                name,
-                (int(major), int(minor)) if known else None,
-                driver,
-                int(memory) if memory.isdigit() else None,
-            )
-        )
-    return found
+    rows = [[field.strip() for field in line.split(",")] for line in output.splitlines()]
+    cards = []
+    for name, capability, driver, memory in (row for row in rows if len(row) == 4):
+        version = re.fullmatch(r"(\d+)\.(\d+)", capability)
+        numbers = (int(version[1]), int(version[2])) if version else None
+        cards.append(GPU(name, numbers, driver, int(memory) if memory.isdigit() else None))
+    return cards

@@ -195,8 +195,7 @@ def prepare() -> None:
             _applied[name] = {"applied": True, "detail": step()}
         except Skipped as reason:
             _applied[name] = {"applied": False, "detail": str(reason)}
-    if wanted:
-        imports.install()
+    imports.install()
 
 
 def applied() -> dict[str, dict]:
