@@ -292,7 +292,7 @@ def test_what_is_odd_but_can_be_read_is_a_warning(tmp_path, capsys):
         ("书\n书##\n", "line 2: error: '书##' has an empty part"),
         ("书\n书###好\n", "line 2: error: '书###好' has more than ## between its parts"),
         ("", "is empty"),
-        ("\ufeff", "error: holds no label"),
+        ("\ufeff", "error: holds no line"),
     ],
 )
 def test_faults_of_the_label_file(content, words, tmp_path):

@@ -256,6 +256,18 @@ def split_lines(content: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
+def read_lines(path: str | os.PathLike) -> list[str]:
+    """The lines of a whole file, as `read_bytes`, `decode` and `split_lines` give them.
+
+    Raises:
+        InputError: as those; there is no line, but a byte order mark alone.
+    """
+    lines = split_lines(decode(read_bytes(path), path))
+    if not lines:
+        raise InputError(path, "holds no line", "at least one example")
+    return lines
+
+
 def _plain_texts(content: str, where: str | os.PathLike) -> list[str]:
     lines = split_lines(content)
     while lines and is_blank(lines[-1]):

@@ -21,7 +21,7 @@ from course_lib.training.saving import save_plain, save_state
 import numpy as np
 import paddle
 import pytest
-from workshop import ALL, COMMANDS, FIGURES, TEXTS, run
+from workshop import ALL, COMMANDS, FIGURES, TEXTS, contents, run
 
 
 @contextmanager
@@ -77,10 +77,6 @@ WRITERS = {  # what they write has one file of more than a megabyte or so at lea
     "state": lambda model, tokenizer, made, to: save_state(to, model, *optimizers(model), 1),
     "index": lambda model, tokenizer, made, to: index(2000).save(to),
 }
-
-
-def contents(directory):
-    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("size", [0.3, 0.9] if ALL else [0.7])

@@ -25,6 +25,7 @@ from course_lib.hierarchical.__main__ import main as guide
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import seed_everything
 from course_lib.tasks.hierarchical import Taxonomy, write_dataset
+from course_lib.tasks.hierarchical.doccano import write_doccano
 from course_lib.tasks.hierarchical.model import Classifier
 
 ALL = os.environ.get("COURSE_FAULTS") == "all"
@@ -57,9 +58,13 @@ def build(place: Path) -> Path:
         for name, marks in (("train", "今天了"), ("dev", "我的"))
     }
     write_dataset(place / "guide", splits, TREE, TEXTS)
-    lines = [json.dumps({"text": row["text"], "label": row["labels"]}) for row in splits["train"]]
-    (place / "doccano.jsonl").write_text("\n".join([*lines, ""]), "utf-8")
+    write_doccano(place / "doccano.jsonl", splits["train"])
     return place
+
+
+def contents(directory: Path) -> dict[Path, bytes]:
+    """What each file below a directory holds."""
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def run(words: list[str]) -> int:

@@ -14,12 +14,10 @@ from pathlib import Path
 from course_lib.data.readers import (
     check_label,
     check_text,
-    decode,
     json_object,
     json_type,
-    read_bytes,
+    read_lines,
     shown,
-    split_lines,
 )
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.visible import is_blank
@@ -62,7 +60,7 @@ def read_doccano(
     texts: dict[str, None] = {}
     faults: list[InputError] = []
     paths: set[str] = set()
-    for number, line in enumerate(split_lines(decode(read_bytes(path), path)), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if is_blank(line):
             continue
         try:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.data.readers import check_label, check_text, decode, read_bytes, shown, split_lines
+from course_lib.data.readers import check_label, check_text, read_lines, shown
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.errors import one_line
 from course_lib.runtime.visible import is_blank
@@ -126,7 +126,7 @@ def validate(
         if name == train_file and used:
             problem = "is the train file and another one too"
             findings.append(Finding(str(path), None, "error", problem, "a file for each split"))
-        if name in used or (name == test_file and not path.exists()):
+        if name in used or (name == test_file and not os.path.lexists(path)):
             continue
         own: dict[str, tuple[int, tuple[str, ...] | None]] = {}
         used[name], before = set(), len(findings)
@@ -153,7 +153,7 @@ def validate(
             problem += f", but {', '.join(others)}" if others else ""
             file = str(directory / train_file)
             findings.append(Finding(file, None, "warning", problem, "examples of each label"))
-    if (directory / data_file).exists():
+    if os.path.lexists(directory / data_file):
         try:
             read_texts(directory / data_file)
         except InputError as error:
@@ -167,7 +167,7 @@ def read_texts(path: str | os.PathLike) -> list[str]:
     Raises:
         InputError: there is none, or a line is empty or holds a tab.
     """
-    texts = split_lines(decode(read_bytes(path), path))
+    texts = read_lines(path)
     for number, text in enumerate(texts, 1):
         check_text(text, path, number)
         if "\t" in text:
@@ -238,7 +238,7 @@ def _scan_labels(
         findings.append(Finding(str(path), line, "error", problem, expected))
 
     try:
-        content = split_lines(decode(read_bytes(path), path))
+        content = read_lines(path)
     except InputError as error:
         return None, [_finding(error)]
     for number, line in enumerate(content, 1):
@@ -267,8 +267,6 @@ def _scan_labels(
                     add(number, f"{shown(label)} without its ancestor {shown(above)}",
                         f"a line for {shown(above)} too, or --complete_labels")  # fmt: skip
         labels[label] = None
-    if not labels and not findings:  # a byte order mark alone
-        findings.append(Finding(str(path), None, "error", "holds no label", "one label a line"))
     return Taxonomy(list(labels), separator) if labels else None, findings
 
 
@@ -283,7 +281,7 @@ def _scan(
     Args:
         texts: gets the line and the labels of each text; None where they have a fault.
     """
-    for number, line in enumerate(split_lines(decode(read_bytes(path), path)), 1):
+    for number, line in enumerate(read_lines(path), 1):
         found: list[Finding] = []
 
         def add(problem, expected=LINE, severity="error", number=number, found=found) -> None:

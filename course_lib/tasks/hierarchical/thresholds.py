@@ -184,7 +184,7 @@ def load_thresholds(directory: str | os.PathLike, taxonomy: Taxonomy) -> dict[st
         InputError: the file is damaged or does not fit the labels.
     """
     path = Path(directory, THRESHOLDS)
-    if not path.exists():
+    if not os.path.lexists(path):
         return dict.fromkeys(taxonomy.labels, DEFAULT)
     try:
         thresholds = json.loads(path.read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from course_lib.data.readers import decode, read_bytes, split_lines
+from course_lib.data.readers import read_lines
 from course_lib.runtime import InputError
 from course_lib.runtime.visible import hidden_character, is_blank
 
@@ -75,7 +75,7 @@ class TermTree:
                 that are each other's parents.
         """
         rows: dict[str, tuple[int, Term]] = {}
-        for number, line in enumerate(split_lines(decode(read_bytes(path), path)), start=1):
+        for number, line in enumerate(read_lines(path), start=1):
             if is_blank(line) or line.startswith("#"):
                 continue
             columns = [column.strip() for column in line.split("\t")]
