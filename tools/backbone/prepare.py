@@ -21,7 +21,6 @@ from pathlib import Path
 
 import course_lib  # noqa: F401  before paddle
 from course_lib.data import load_reviews, people_daily
-from course_lib.data.reviews.split import CONTAINMENT, grams
 from course_lib.models import build_vocabulary
 from course_lib.runtime import InputError, atomic_directory, atomic_file
 
@@ -31,7 +30,14 @@ REVIEWS, NEWS = "reviews", "news"
 LONGEST = 2000  # characters of a paragraph
 MIN_COUNT = 5  # occurrences of a character
 LATIN_WORDS = 600  # whole words that save a tenth of the technical texts' tokens
+GRAM = 8  # characters; this and the next as in tools/corpora/reviews.py
+CONTAINMENT = 0.6
 CHECKED = 16  # every so many-th paragraph is encoded again by the tokenizer alone, and compared
+
+
+def grams(text: str) -> set[str]:
+    """The distinct 8-grams of a text."""
+    return {text[start : start + GRAM] for start in range(len(text) - GRAM + 1)}
 
 
 class Fence:

