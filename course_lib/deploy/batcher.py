@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from course_lib.deploy.predictor import Predictor
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Limits:
         max_body: bytes.
 
     Raises:
-        InputError: names the one that is out of bounds.
+        InputError: a request of `max_texts` would never fit into the queue.
     """
 
     max_batch: int = 16
@@ -41,8 +40,6 @@ class Limits:
     max_body: int = 2**20
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            whole(name, value, 0 if name == "max_wait_ms" else 1)
         if self.queue < self.max_texts:
             expected = f"at least max_texts, {self.max_texts}: such a request would never fit"
             raise InputError("queue", f"is {self.queue}", expected)
@@ -76,19 +73,18 @@ class Batcher:
     async def classify(self, texts: list[str]) -> list[dict]:
         """Wait for a place in a batch and for its answers.
 
+        Args:
+            texts: at least one.
+
         Raises:
             Busy: the queue is full, or the service is about to stop.
-            InputError: no text, or something else.
         """
-        if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
-            raise InputError("texts", f"are {texts!r:.60}", "a list of one text at least")
         job = (texts, asyncio.get_running_loop().create_future())
         with self._changed:
-            if self.stopping or self.busy + len(texts) > self.limits.queue:
-                reason = (
-                    "the service is stopping" if self.stopping else "too many texts are waiting"
-                )
-                raise Busy(reason)
+            if self.stopping:
+                raise Busy("the service is stopping")
+            if self.busy + len(texts) > self.limits.queue:
+                raise Busy("too many texts are waiting")
             self._jobs.append(job)
             self.busy += len(texts)
             self.accepted += len(texts)
@@ -106,13 +102,13 @@ class Batcher:
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self.stopping)
             until = time.monotonic() + self.limits.max_wait_ms / 1000
-            while not self.stopping and self._waiting() < self.limits.max_batch:
+            while not self.stopping and self._too_few():
                 if not self._changed.wait(until - time.monotonic()):
                     break
             return self._take()
 
-    def _waiting(self) -> int:
-        return sum(len(texts) for texts, _ in self._jobs)
+    def _too_few(self) -> bool:
+        return sum(len(texts) for texts, _ in self._jobs) < self.limits.max_batch
 
     def _take(self) -> list[tuple[list[str], asyncio.Future]]:
         """The job that has waited longest, and with it those of the most similar length.
@@ -133,15 +129,13 @@ class Batcher:
         return jobs
 
     def _answer(self, jobs: list) -> list[list[dict] | Exception]:
+        gathered = [text for texts, _ in jobs for text in texts]
         try:
-            rows = self.predictor.classify(
-                [t for texts, _ in jobs for t in texts], self.limits.max_batch
-            )
+            rows = iter(self.predictor.classify(gathered, self.limits.max_batch))
         except Exception as error:
             if len(jobs) == 1:
                 return [error]
             return [answer for job in jobs for answer in self._answer([job])]  # spare the others
-        rows = iter(rows)
         return [[next(rows) for _ in texts] for texts, _ in jobs]
 
     def _deliver(self, jobs: list, answers: list) -> None:

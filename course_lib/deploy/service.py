@@ -13,32 +13,35 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import unicodedata
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Annotated
 
 from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.predictor import Predictor
 from course_lib.deploy.protocol import PATIENCE, AllowedHosts, LimitedProtocol, connection_limit
 from course_lib.runtime import InputError, machine
-from course_lib.runtime.errors import whole
 from course_lib.runtime.visible import is_blank
 
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 MAX_DROPPED = 2**26  # bytes of a body that are read at most, so that its client gets an answer
 GRACE = 30  # seconds that accepted requests have to be answered in, once the service is to stop
 PAGE = Path(__file__).with_name("page.html")
+USAGE = 'expected {"text": "..."} or {"texts": ["...", ...]}'
+_CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab and line breaks
 
 
 class Refused(HTTPException):
@@ -59,7 +62,7 @@ def make_app(
     """
     limits = limits or Limits()
     predictor.classify(["预热"])  # warms up, and finds out now what is wrong with the export
-    batcher = Batcher(predictor, limits)
+    batcher, form = Batcher(predictor, limits), _form(limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -86,14 +89,14 @@ def make_app(
 
     @app.get("/")
     async def page() -> HTMLResponse:
-        own = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-        own += "; connect-src 'self'; img-src data:; frame-ancestors 'none'"
-        headers = {"Content-Security-Policy": own}
-        return HTMLResponse(PAGE.read_text(encoding="utf-8"), headers=headers)
+        policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+        policy += "; connect-src 'self'; img-src data:; frame-ancestors 'none'"
+        text = PAGE.read_text(encoding="utf-8")
+        return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     @app.api_route("/health", methods=["GET", "HEAD"])  # watchers ask with either
     async def health() -> JSONResponse:
-        told = {
+        state = {
             "status": "stopping" if batcher.stopping else "ok",
             "model": predictor.path.name,
             "backend": predictor.backend,
@@ -102,7 +105,7 @@ def make_app(
             "labels": predictor.labels,
             **{key: getattr(batcher, key) for key in ("busy", "accepted", "answered", "batches")},
         }
-        return JSONResponse(told, 503 if batcher.stopping else 200)
+        return JSONResponse(state, 503 if batcher.stopping else 200)
 
     @app.post("/predict")
     async def predict(request: Request) -> JSONResponse:
@@ -113,9 +116,9 @@ def make_app(
             body = await asyncio.wait_for(_read(request, limits.max_body), PATIENCE)
         except (ClientDisconnect, asyncio.TimeoutError):
             raise Refused(408, f"the body did not arrive within {PATIENCE} s") from None
-        texts, many = _parse(body, limits)
-        answers = await batcher.classify(texts)
-        return JSONResponse({"results": answers} if many else answers[0])
+        content = _parse(body, form)
+        answers = await batcher.classify(content.get("texts") or [content["text"]])
+        return JSONResponse({"results": answers} if "texts" in content else answers[0])
 
     return app
 
@@ -139,39 +142,40 @@ async def _read(request: Request, max_body: int) -> bytes:
     return bytes(body)
 
 
-def _parse(body: bytes, limits: Limits) -> tuple[list[str], bool]:
-    """The texts of a request, and whether it asked for many."""
+def _form(limits: Limits) -> type[BaseModel]:
+    """What the JSON of a request may hold."""
+    text = Annotated[str, Field(max_length=limits.max_characters), AfterValidator(_readable)]
+    texts = Annotated[list[text], Field(min_length=1, max_length=limits.max_texts)]
+    strict = ConfigDict(extra="forbid", strict=True)
+    return create_model("Body", __config__=strict, text=(text, None), texts=(texts, None))
+
+
+def _readable(text: str) -> str:
+    if control := _CONTROL.search(text):
+        raise ValueError(f"it holds a control character, U+{ord(control[0]):04X}")
+    if is_blank(text):
+        raise ValueError("it is empty, or holds nothing that can be seen")
+    return text
+
+
+def _parse(body: bytes, form: type[BaseModel]) -> dict:
+    """{"text": ...} or {"texts": [...]} from the body of a request."""
     try:
-        asked = json.loads(body.decode("utf-8"))
+        content = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise Refused(400, f"the body is not JSON in UTF-8: {reason}") from None
-    if not isinstance(asked, dict) or set(asked) not in ({"text"}, {"texts"}):
-        raise Refused(422, 'expected {"text": "..."} or {"texts": ["...", ...]}')
-    many = "texts" in asked
-    texts = asked["texts"] if many else [asked["text"]]
-    if not isinstance(texts, list) or not 1 <= len(texts) <= limits.max_texts:
-        raise Refused(422, f"texts: expected a list of 1 to {limits.max_texts} texts")
-    for number, text in enumerate(texts):
-        problem = _problem(text, limits.max_characters)
-        if problem:
-            raise Refused(422, f"{f'texts[{number}]' if many else 'text'}: {problem}")
-    return texts, many
-
-
-def _problem(text: object, most: int) -> str | None:
-    if not isinstance(text, str):
-        return "expected a string"
-    if not text.strip():
-        return "is empty"
-    if len(text) > most:
-        return f"has {len(text)} characters, at most {most} are read"
-    for letter in text:
-        kind = unicodedata.category(letter) if not letter.isprintable() else ""
-        if kind == "Cs" or (kind == "Cc" and letter not in "\t\n\r"):
-            what = "half of a surrogate pair" if kind == "Cs" else "a control character"
-            return f"holds {what}, U+{ord(letter):04X}"
-    return "holds nothing that can be seen" if is_blank(text) else None
+    try:
+        form.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] in ("model_type", "extra_forbidden"):
+            raise Refused(422, USAGE) from None
+        place = "".join(f"[{each}]" if isinstance(each, int) else each for each in first["loc"])
+        raise Refused(422, f"{place}: {first['msg'].removeprefix('Value error, ')}") from None
+    if len(content) != 1:
+        raise Refused(422, USAGE)
+    return content
 
 
 class _Server(uvicorn.Server):
@@ -211,17 +215,16 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         InputError: it cannot be had.
     """
-    whole("port", port, 0, 65535)
+    listener = None
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        )[0]
-        with ExitStack() as undo:
-            listener = undo.enter_context(socket.socket(family, kind, protocol))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            undo.pop_all()
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = addresses[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
     except (OSError, ValueError) as error:  # a ValueError: no name of a host at all
+        if listener is not None:
+            listener.close()
         problem = f"cannot be used ({getattr(error, 'strerror', None) or error})"
         raise InputError(f"{host}:{port}", problem, "a free address of this machine") from None
     return listener
@@ -241,14 +244,14 @@ def running(model_dir: str | os.PathLike, *options: str) -> Iterator[tuple[str, 
         InputError: it does not start; the message is its own.
     """
     command = [sys.executable, "-m", "course_lib", "serve", str(model_dir), "--port", "0", *options]
-    with tempfile.TemporaryFile() as said:
-        pipes = {"stdout": subprocess.PIPE, "stderr": said, "text": True}
+    with tempfile.TemporaryFile() as errors:
+        pipes = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
         process = subprocess.Popen(command, env=machine.child_environment(), **pipes)
         try:
             line = process.stdout.readline()  # empty once it has ended
             if not line:
-                said.seek(0)
-                reason = said.read().decode(errors="replace").strip().splitlines()[-1:]
+                errors.seek(0)
+                reason = errors.read().decode(errors="replace").strip().splitlines()[-1:]
                 raise InputError("serve", f"does not start: {' '.join(reason)}", "a service")
             yield line.split()[-1], process
         finally:
