@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from pathlib import Path
 
 from course_lib.deploy.export import DESCRIPTION, PROGRAM, WEIGHTS
 from course_lib.deploy.predictor import Predictor
@@ -43,26 +44,27 @@ def load_static(
         config: by default config.json beside the program.
 
     Returns:
-        The model, in evaluation mode; its logits are the program's. A cut model (see
+        The model, in evaluation mode; its logits are the program's. A pruned model (see
         `compression.prune`) is as small as its file.
 
     Raises:
-        InputError: a file is missing or damaged; the program is quantised, so that its weights are
+        InputError: a file is missing or damaged; the program is quantized, so that its weights are
             rounded; it is of another class or another configuration; a weight is missing or has
             another shape.
     """
     predictor = Predictor(path, int8=False, mkldnn=False)
-    prefix = predictor.path
-    program = prefix.with_name(prefix.name + PROGRAM)
-    weights_file = prefix.with_name(prefix.name + WEIGHTS)
+    directory, name = predictor.path.parent, predictor.path.name
+    program, weights = directory / f"{name}{PROGRAM}", directory / f"{name}{WEIGHTS}"
+    settings_file = directory / "config.json"
     if predictor.quantised:
-        raise InputError(program, "is quantised: its weights are rounded", "the FP32 export")
-    kind, config = _kind(predictor, model_class, config)
-    data = program.read_bytes()
-    description = paddle.base.core.ProgramDesc(data)
-    weights = [value for value in description.block(0).all_vars() if value.persistable()]
-    shapes = {v.name(): tuple(v.shape()) for v in weights if v.name() not in ("feed", "fetch")}
-    check_sizes(prefix.parent / "config.json", config.to_dict(), shapes)
+        raise InputError(program, "is quantized: its weights are rounded", "the FP32 export")
+    kind = _class(predictor, model_class, {} if config is not None else read_config(settings_file))
+    if config is None:
+        with quiet_paddlenlp():
+            config = kind.config_class.from_pretrained(str(directory))
+    values = _read_weights(program, weights)
+    shapes = {name: value.shape for name, value in values.items()}
+    check_sizes(settings_file, config.to_dict(), shapes)
     random = paddle.get_rng_state()
     try:
         with quiet_paddlenlp():
@@ -70,49 +72,39 @@ def load_static(
     except Exception as error:  # a setting of another type, or out of range: anything
         reason = " ".join(str(error).split())[-120:]
         problem = f"no {kind.__name__} can be built of it ({reason})"
-        raise InputError(
-            prefix.parent / "config.json", problem, "what export_model wrote"
-        ) from None
+        raise InputError(settings_file, problem, "what export_model wrote") from None
     finally:
         paddle.set_rng_state(random)  # weights that are overwritten should change nothing else
     model.eval()
-    theirs = _order_of_use(description)
+    theirs = _order_of_use(paddle.base.core.ProgramDesc(program.read_bytes()))
     ours = _order_of_use(*_trace(model, predictor))
     if [use for use, _ in theirs] != [use for use, _ in ours]:
-        different = sum(1 for one, two in zip(theirs, ours, strict=False) if one[0] == two[0])
+        same = sum(1 for one, two in zip(theirs, ours, strict=False) if one[0] == two[0])
         problem = f"uses {len(theirs)} weights, and not as {kind.__name__} uses its {len(ours)}"
-        problem += f" (after the first {different} in order)" if different else ""
+        problem += f" (after the first {same} in order)" if same else ""
         raise InputError(program, problem, "the class and the configuration it was exported from")
-    values = _read_weights(data, weights_file)
     structured = {value.name: name for name, value in model.named_parameters()}
     pairs = zip((name for _, name in ours), (name for _, name in theirs), strict=True)
-    _fill(model, {structured[our]: values[their] for our, their in pairs}, weights_file)
+    _fill(model, {structured[our]: values[their] for our, their in pairs}, weights)
     _compare(model, predictor)
     return model
 
 
-def _kind(predictor: Predictor, model_class, config) -> tuple[type, PretrainedConfig]:
-    """The class to build, and its configuration."""
-    directory = predictor.path.parent
-    settings = {} if config is not None else read_config(directory / "config.json")
+def _class(predictor: Predictor, model_class, settings: dict) -> type[PretrainedModel]:
+    """The class to build: the given one, or the one that the export names."""
     exported = predictor.description.get("class")
-    if model_class is None:
-        name = exported or (settings.get("architectures") or [None])[0]
-        model_class = getattr(paddlenlp.transformers, str(name), None)
-        if not (isinstance(model_class, type) and issubclass(model_class, PretrainedModel)):
-            problem = f"names the class {name!r}, which PaddleNLP does not have"
-            raise InputError(directory / DESCRIPTION, problem, "model_class, a model of PaddleNLP")
-    elif not (isinstance(model_class, type) and issubclass(model_class, PretrainedModel)):
-        raise InputError("model_class", f"is {model_class!r}", "a model class of PaddleNLP")
-    elif exported not in (None, *(base.__name__ for base in model_class.__mro__)):
-        raise InputError("model_class", f"is {model_class.__name__}", f"{exported}, as exported")
-    if config is None:
-        with quiet_paddlenlp():
-            config = model_class.config_class.from_pretrained(str(directory))
-    elif not isinstance(config, model_class.config_class):
-        wanted = model_class.config_class.__name__
-        raise InputError("config", f"is a {type(config).__name__}", f"a {wanted}")
-    return model_class, config
+    if model_class is not None:
+        if exported not in (None, *(base.__name__ for base in model_class.__mro__)):
+            problem = f"is {model_class.__name__}"
+            raise InputError("model_class", problem, f"{exported}, as exported")
+        return model_class
+    name = exported or (settings.get("architectures") or [None])[0]
+    kind = getattr(paddlenlp.transformers, str(name), None)
+    if not (isinstance(kind, type) and issubclass(kind, PretrainedModel)):
+        problem = f"names the class {name!r}, which PaddleNLP does not have"
+        file = predictor.path.parent / DESCRIPTION
+        raise InputError(file, problem, "model_class, a model of PaddleNLP")
+    return kind
 
 
 def _trace(model: paddle.nn.Layer, predictor: Predictor):
@@ -154,21 +146,21 @@ def _order_of_use(program, outputs: list[str] | None = None) -> list[tuple[tuple
     return [(use, name) for name, use in uses.items()]
 
 
-def _read_weights(program: bytes, file) -> dict[str, np.ndarray]:
+def _read_weights(program: Path, weights: Path) -> dict[str, np.ndarray]:
     """A .pdiparams file's arrays by name. (paddle.load would also run the pickle beside it.)"""
     scope = paddle.static.Scope()
     paddle.enable_static()
     try:
         with paddle.static.scope_guard(scope):
-            described = paddle.static.deserialize_program(program)
+            described = paddle.static.deserialize_program(program.read_bytes())
             executor = paddle.static.Executor(paddle.CPUPlace())
-            paddle.static.deserialize_persistables(described, file.read_bytes(), executor)
+            paddle.static.deserialize_persistables(described, weights.read_bytes(), executor)
             names = [value.name for value in described.list_vars() if value.persistable]
             names = [name for name in names if name not in ("feed", "fetch")]
             return {name: np.array(scope.find_var(name).get_tensor()) for name in names}
     except Exception as error:  # paddle's own kinds, with pages of C++ in them
         reason = " ".join(str(error).split())[-200:]
-        raise InputError(file, f"cannot be read ({reason})", "what export_model wrote") from None
+        raise InputError(weights, f"cannot be read ({reason})", "what export_model wrote") from None
     finally:
         paddle.disable_static()
 
@@ -193,14 +185,14 @@ def _fill(model: PretrainedModel, values: dict[str, np.ndarray], file) -> None:
         parameter.set_value(value)
     if not (heads and neurons):
         return
-    found: tuple[list, list] = ([], [])
+    sizes: tuple[list, list] = ([], [])
     for layer in layers[body.rstrip(".")]:
         attention = layer.self_attn
         attention.num_heads = attention.out_proj.weight.shape[0] // attention.head_dim
-        found[0].append(attention.num_heads)
-        found[1].append(layer.linear2.weight.shape[0])
-    if found != (heads, neurons):
-        problem = f"has layers of {found[0]} heads and {found[1]} neurons"
+        sizes[0].append(attention.num_heads)
+        sizes[1].append(layer.linear2.weight.shape[0])
+    if sizes != (heads, neurons):
+        problem = f"has layers of {sizes[0]} heads and {sizes[1]} neurons"
         raise InputError(file, problem, f"{heads} and {neurons}, as the configuration says")
 
 
