@@ -133,24 +133,6 @@ def test_it_learns_with_fit_and_predicts(kind, tokenizer, tmp_path):
         np.testing.assert_array_equal(again.state_dict()[name].numpy(), value.numpy())
 
 
-@pytest.mark.parametrize(
-    ("options", "where"),
-    [
-        ({"vocab_size": 0}, "vocab_size"),
-        ({"vocab_size": "30"}, "vocab_size"),
-        ({"vocab_size": 30, "num_classes": 1}, "num_classes"),
-        ({"vocab_size": 30, "pad_id": 30}, "pad_id"),
-        ({"vocab_size": 30, "pad_id": -1}, "pad_id"),
-        ({"vocab_size": 30, "label_list": ["a"]}, "label_list"),
-        ({"vocab_size": 30, "label_list": ["a", "a"]}, "label_list"),
-    ],
-)
-@pytest.mark.parametrize("kind", MODELS)
-def test_wrong_sizes_are_told(kind, options, where):
-    with pytest.raises(InputError, match=f"^{where}: (is|has) .*expected"):
-        kind(**options)
-
-
 # --- words ------------------------------------------------------------------------------------
 
 
@@ -160,21 +142,8 @@ def test_the_vocabulary_counts_words(tokenizer):
     assert set(vocabulary.token_to_idx) == {"[PAD]", "[UNK]", "房间", "很", "干净"}
     assert len(build_word_vocabulary(["房间很干净"] * 3, max_size=1)) == 3
     assert (tokenizer.pad_token_id, tokenizer.unk_token_id) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("一个文本",), "^texts: is one text"),
-        ((["好", None],), "^texts: text 2 is of type NoneType"),
-        (([],), "^texts: have no word 3 times"),
-        ((["好"] * 9, 0), "^min_count: is 0"),
-        ((["好"] * 9, 1, 0), "^max_size: is 0"),
-    ],
-)
-def test_a_vocabulary_of_nothing_is_refused(arguments, message):
-    with pytest.raises(InputError, match=message):
-        build_word_vocabulary(*arguments)
+    with pytest.raises(InputError, match=r"^texts: have no word 3 times"):
+        build_word_vocabulary([])
 
 
 def test_encoding(tokenizer):
@@ -186,9 +155,6 @@ def test_encoding(tokenizer):
     assert len(tokenizer("房间" * 90, max_length=5, truncation=True)["input_ids"]) == 5
     assert len(tokenizer("房间" * 90)["input_ids"]) == 90
     assert tokenizer(" \n")["input_ids"] == tokenizer("")["input_ids"] == [1]
-    for text in (None, 3, ["好"]):
-        with pytest.raises(InputError, match=r"^text: is of type"):
-            tokenizer(text)
 
 
 def test_a_vocabulary_that_cannot_work_is_refused(tmp_path):
@@ -202,20 +168,20 @@ def test_a_vocabulary_that_cannot_work_is_refused(tmp_path):
 
 
 @pytest.mark.upstream
-def test_what_is_mended_of_jiebatokenizer():
-    """When the first half fails, upstream knows the beginnings of words: mend no longer."""
+def test_what_is_corrected_of_jiebatokenizer():
+    """When the first half fails, upstream knows the beginnings of words: the correction can go."""
     vocabulary = Vocab.build_vocab([["笔记本", "很", "好"]], pad_token="[PAD]", unk_token="[UNK]")
     assert JiebaTokenizer(vocabulary).cut("笔记本很好", use_hmm=False) != ["笔记本", "很", "好"]
     assert WordTokenizer(vocabulary).tokenize("笔记本很好") == ["笔记本", "很", "好"]
 
 
-def test_mending_leaves_less_unknown():
+def test_the_correction_leaves_less_unknown():
     texts = [row["text"] for row in load_reviews("train", 300)]
     vocabulary = build_word_vocabulary(texts)
-    stock, mended = JiebaTokenizer(vocabulary), WordTokenizer(vocabulary)
+    stock, corrected = JiebaTokenizer(vocabulary), WordTokenizer(vocabulary)
     unknown = [0, 0]  # characters, since the two cut differently
     for row in load_reviews("dev", 100):
-        for index, words in enumerate((stock.cut(row["text"]), mended.tokenize(row["text"]))):
+        for index, words in enumerate((stock.cut(row["text"]), corrected.tokenize(row["text"]))):
             unknown[index] += sum(len(word.strip()) for word in words if word not in vocabulary)
     assert unknown[1] < 0.8 * unknown[0]
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.runtime import InputError
-
 import paddle
 from paddle import nn
 from paddlenlp.transformers import PretrainedConfig
@@ -62,7 +60,7 @@ class TextCNN(nn.Layer):
 
         Args:
             input_ids: int64 of shape [batch_size, seq_len], padded on the right.
-            token_type_ids: not looked at; loaders give them.
+            token_type_ids: not used; loaders give them.
 
         Returns:
             Logits of shape [batch_size, num_classes].
@@ -132,15 +130,7 @@ def _mask(input_ids: paddle.Tensor, pad_id: int) -> paddle.Tensor:
 def _config(
     vocab_size: int, num_classes: int, pad_id: int, label_list: Sequence[str] | None
 ) -> PretrainedConfig:
-    """What `predict` and `suggested_learning_rate` ask a model for."""
-    for name, value, least in (("vocab_size", vocab_size, 2), ("num_classes", num_classes, 2)):
-        if not isinstance(value, int) or value < least:
-            raise InputError(name, f"is {value!r}", f"a whole number of at least {least}")
-    if not isinstance(pad_id, int) or not 0 <= pad_id < vocab_size:
-        raise InputError("pad_id", f"is {pad_id!r}", f"an id from 0 to {vocab_size - 1}")
-    if label_list is not None and len(set(label_list)) != num_classes:
-        problem = f"has {len(label_list)} names ({len(set(label_list))} different ones)"
-        raise InputError("label_list", problem, f"one for each of {num_classes} classes")
+    """The settings that `predict` and `suggested_learning_rate` read."""
     config = PretrainedConfig(
         num_labels=num_classes, pad_token_id=pad_id, suggested_learning_rate=LEARNING_RATE
     )

@@ -17,13 +17,22 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from course_lib.models.files import Arrays, read_weights, write_weights
+from course_lib.models.files import (
+    Arrays,
+    check_sizes,
+    check_weights,
+    read_config,
+    read_weights,
+    shapes_of,
+    write_weights,
+)
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.manifest import write_manifest
 
 import numpy as np
+from paddlenlp.transformers import BertConfig, BertModel, ErnieConfig, ErnieModel
 
-MODELS = ("bert", "ernie")
+MODELS = {"bert": (BertConfig, BertModel), "ernie": (ErnieConfig, ErnieModel)}
 
 # PyTorch name, Paddle name, both without the model's prefix; {n} is a layer, {p} weight or bias.
 # The third item tells whether the matrix is transposed.
@@ -99,56 +108,6 @@ def to_torch(
     return _convert(weights, model, to_torch=True, question_answering=question_answering)
 
 
-def expected_shapes(config: Mapping) -> dict[str, tuple[int, ...]]:
-    """Names (PaddleNLP's, without prefix) and shapes of the encoder of a config.json."""
-    try:
-        width, inner = int(config["hidden_size"]), int(config["intermediate_size"])
-        layers, vocabulary = int(config["num_hidden_layers"]), int(config["vocab_size"])
-        positions, types = int(config["max_position_embeddings"]), int(config["type_vocab_size"])
-    except KeyError as error:
-        raise InputError("config.json", f"has no {error}", "the sizes of a BERT or ERNIE") from None
-    shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (vocabulary, width),
-        "embeddings.position_embeddings.weight": (positions, width),
-        "embeddings.token_type_embeddings.weight": (types, width),
-    }
-
-    def linear(name: str, inputs: int, outputs: int) -> None:
-        shapes[f"{name}.weight"], shapes[f"{name}.bias"] = (inputs, outputs), (outputs,)
-
-    def norm(name: str) -> None:
-        shapes[f"{name}.weight"] = shapes[f"{name}.bias"] = (width,)
-
-    norm("embeddings.layer_norm")
-    for layer in range(layers):
-        prefix = f"encoder.layers.{layer}"
-        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            linear(f"{prefix}.self_attn.{part}", width, width)
-        linear(f"{prefix}.linear1", width, inner)
-        linear(f"{prefix}.linear2", inner, width)
-        norm(f"{prefix}.norm1")
-        norm(f"{prefix}.norm2")
-    linear("pooler.dense", width, width)
-    return shapes
-
-
-def check_fits(weights: Arrays, config: Mapping, where: str | os.PathLike = "weights") -> None:
-    """Compare PaddleNLP weights with a configuration.
-
-    Raises:
-        InputError: naming the first weight that is missing or has another shape, and both shapes.
-    """
-    bare = {_split_prefix(name)[1]: array for name, array in weights.items()}
-    for name, shape in expected_shapes(config).items():
-        if name not in bare:
-            raise InputError(where, f"lacks {name}", f"an array of shape {list(shape)}")
-        found = bare[name].shape
-        if found != shape:
-            raise InputError(
-                where, f"{name} has shape {list(found)}", f"{list(shape)} by the config"
-            )
-
-
 def convert_directory(
     source: str | os.PathLike,
     target: str | os.PathLike,
@@ -166,17 +125,15 @@ def convert_directory(
             target holds something else than a model.
     """
     source = Path(source)
-    try:
-        theirs = json.loads((source / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(source / "config.json", f"cannot be read ({error})", "JSON") from None
-    weights = to_paddle(read_weights(source / "model.safetensors"), model)
+    theirs = read_config(source / "config.json")
+    file = source / "model.safetensors"
+    weights = to_paddle(read_weights(file), model)
     config = {name: theirs[name] for name in _CONFIG if name in theirs}
+    _check_encoder(file, weights, source / "config.json", config, model)
     config |= {"model_type": model, "architectures": [f"{model.capitalize()}ForMaskedLM"]}
-    check_fits(weights, config, source / "model.safetensors")
     vocabulary = Path(vocab_file or source / "vocab.txt")
     if not vocabulary.is_file():
-        raise InputError(vocabulary, "does not exist", "the vocabulary, a token a line")
+        raise InputError(vocabulary, "does not exist", "the vocabulary, one token per line")
     tokenizer = {"do_lower_case": True, "tokenizer_class": f"{model.capitalize()}Tokenizer"}
     target = Path(target)
     with atomic_directory(target, "config.json") as temporary:
@@ -188,27 +145,27 @@ def convert_directory(
     return target
 
 
-_CONFIG = (
-    "attention_probs_dropout_prob",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "hidden_size",
-    "initializer_range",
-    "intermediate_size",
-    "max_position_embeddings",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "pad_token_id",
-    "type_vocab_size",
-    "vocab_size",
-)
+_CONFIG = ("attention_probs_dropout_prob", "hidden_act", "hidden_dropout_prob", "hidden_size")
+_CONFIG += ("initializer_range", "intermediate_size", "max_position_embeddings")
+_CONFIG += ("num_attention_heads", "num_hidden_layers", "pad_token_id")
+_CONFIG += ("type_vocab_size", "vocab_size")
+
+
+def _check_encoder(
+    file: Path, weights: Arrays, config_file: Path, config: Mapping, model: str
+) -> None:
+    """Compare the encoder's weights with an encoder built from the configuration."""
+    shapes = {_split_prefix(name)[1]: array.shape for name, array in weights.items()}
+    check_sizes(config_file, config, shapes)
+    config_class, encoder_class = MODELS[model]
+    wanted = shapes_of(encoder_class(config_class(**config)))
+    shapes = {name: shape for name, shape in shapes.items() if name in wanted}
+    check_weights(file, shapes, wanted, "the weights that belong to config.json")
 
 
 def _convert(
     weights: Arrays, model: str, to_torch: bool, question_answering: bool = False
 ) -> dict[str, np.ndarray]:
-    if model not in MODELS:
-        raise InputError("model", f"is {model!r}", " or ".join(MODELS))
     unwanted = "classifier" if question_answering else "qa_outputs"
     rows = [row for row in _HEADS if not (to_torch and row[0].startswith(unwanted))]
     converted: dict[str, np.ndarray] = {}
@@ -216,13 +173,13 @@ def _convert(
         if not to_torch and _TABLES.fullmatch(name):
             continue
         bare = _split_prefix(name)[1]
-        found, prefix = _rename(bare, _ENCODER, to_torch), f"{model}."
-        if found is None:
-            found, prefix = _rename(bare, rows, to_torch), ""
-        if found is None:
+        renamed, prefix = _rename(bare, _ENCODER, to_torch), f"{model}."
+        if renamed is None:
+            renamed, prefix = _rename(bare, rows, to_torch), ""
+        if renamed is None:
             side = "PaddleNLP's" if to_torch else "PyTorch's"
             raise InputError(name, f"is no weight of {side} BERT or ERNIE", "a BERT or ERNIE")
-        new, turned = found
+        new, turned = renamed
         if turned and bare.endswith("weight"):
             if array.ndim != 2:
                 raise InputError(name, f"has shape {list(array.shape)}", "a matrix")
