@@ -312,7 +312,6 @@ def test_options_that_do_not_fit(tmp_path):
         "a\0",
         "\ud800",
         "",
-        None,
     ):
         with pytest.raises(InputError, match="encoding: unknown"):
             read_examples(path, encoding=name)

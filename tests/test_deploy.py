@@ -282,6 +282,19 @@ def test_an_export_replaces_an_older_one_and_leaves_other_files(classifier, expo
     assert not list(tmp_path.glob(".*"))
 
 
+def test_an_export_beside_a_foreign_model_leaves_it_whole(classifier, tmp_path):
+    paddle.seed(9)
+    other, tokenizer = load_backbone("fresh", vocab_texts=["天地玄黄"] * 3, num_classes=3, **SIZES)
+    theirs = save_model(other, tokenizer, tmp_path / "theirs")
+    before = {file.name: file.read_bytes() for file in theirs.iterdir()}
+    for own_tokenizer in (None, classifier[1]):
+        with pytest.raises(InputError, match=r"config\.json: is another model's"):
+            export_model(classifier[0], theirs, own_tokenizer)
+        assert {file.name: file.read_bytes() for file in theirs.iterdir()} == before
+    export_model(other, theirs, tokenizer)  # its own
+    assert load_backbone(theirs)[0].config.num_labels == 3
+
+
 def test_one_label_or_several(classifier, exported, several, tmp_path):
     one = Predictor(exported)
     assert one.problem == "single_label" and one.thresholds is None
@@ -358,7 +371,7 @@ def test_a_deploy_json_that_is_none_is_refused(exported, tmp_path):
     shutil.copytree(exported.parent, tmp_path / "x")
     for content in (b"", b"{", b"[1]", b'"a"', b"\xff\xfe", b"[" * 100_000, b'{"labels": ['):
         (tmp_path / "x" / "deploy.json").write_bytes(content)
-        with pytest.raises(InputError, match=r"deploy\.json: is no"):
+        with pytest.raises(InputError, match=r"deploy\.json: is (no|empty)"):
             Predictor(tmp_path / "x")
     (tmp_path / "x" / "deploy.json").unlink()
     bare = Predictor(tmp_path / "x")

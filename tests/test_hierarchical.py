@@ -364,6 +364,18 @@ def write_lines(path, *records) -> None:
     path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), "utf-8")
 
 
+def test_doccano_says_what_it_can_read(tmp_path):
+    file = tmp_path / "out.jsonl"
+    line = '{"text": "好", "label": ["书", "店"], "labels": ["店", "书"]}'
+    file.write_text(line, encoding="utf-8")
+    assert [set(row["labels"]) for row in read_doccano(file)[0]] == [{"书", "店"}]
+    for encoding, told in (("gb18030", "convert the file from gb18030"), ("utf-16", "UTF-8 text")):
+        file.write_bytes(line.encode(encoding))
+        with pytest.raises(InputError, match=told) as caught:
+            read_doccano(file)
+        assert "encoding=" not in str(caught.value)
+
+
 def test_each_line_of_doccano_keeps_its_own_labels_alone(tmp_path):
     path = tmp_path / "all.jsonl"
     write_lines(

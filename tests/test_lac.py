@@ -79,7 +79,7 @@ def test_words_are_joined_by_their_tags():
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("tag.dic", None, "tag.dic: cannot be read"),
+        ("tag.dic", None, "tag.dic: does not exist"),
         ("tag.dic", "0\ta-B\nx\ta-I\n", "tag.dic, line 2: has the id 'x'"),
         ("tag.dic", "0\ta-B\n2\ta-I\n", "leave numbers out"),
         ("tag.dic", "".join(f"{n}\tx{n}-B\n" for n in range(60)), "expected at most 59"),

@@ -409,3 +409,12 @@ def test_a_copied_record_hides_no_forged_file(shared, tmp_path):
     vocabulary.write_text(swap(vocabulary.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(InputError, match=r"vocab\.txt: is damaged or was changed"):
         quantize_embeddings(prefix, tmp_path / "b" / "model")
+
+
+@pytest.mark.parametrize("read", [read_weights, weight_shapes])
+def test_a_number_format_that_numpy_lacks_is_named(read, tmp_path):
+    file = tmp_path / "model.safetensors"
+    head = json.dumps({"a": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    file.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
+    with pytest.raises(InputError, match=r"a is in BF16, which is not read here; .* F32"):
+        read(file)

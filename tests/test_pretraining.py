@@ -81,7 +81,7 @@ def test_words_come_from_the_dictionary(encoder, tokenizer, tmp_path):
     dictionary = tmp_path / "words.txt"
     dictionary.write_text("故事情节引人入胜 9999\n", encoding="utf-8")
     assert words(WordEncoder(tokenizer, dictionary), "故事情节引人入胜") == ["故事情节引人入胜"]
-    with pytest.raises(InputError, match=r"none\.txt: cannot be used"):
+    with pytest.raises(InputError, match=r"none\.txt: does not exist"):
         WordEncoder(tokenizer, tmp_path / "none.txt")
 
 

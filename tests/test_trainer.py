@@ -189,10 +189,13 @@ def test_the_loss_of_a_batch_without_a_step_is_not_logged(tmp_path):
     assert trainer.state.log_history[-1]["train_loss"] == pytest.approx(np.mean(losses(trainer)))
 
 
-def test_a_loss_that_is_no_number_ends_the_training_and_the_evaluation(tmp_path):
-    trainer = build(tmp_path, learning_rate=1e30, save_steps=1)
-    with pytest.raises(InputError, match=r"model: its loss is (nan|inf) at step [1-3]; expected f"):
+@pytest.mark.parametrize("logging_steps", [1, 1000])
+def test_a_loss_that_is_no_number_ends_the_training_and_the_evaluation(logging_steps, tmp_path):
+    trainer = build(tmp_path, learning_rate=1e30, save_steps=3, logging_steps=logging_steps)
+    told = "loss is (nan|inf)" if logging_steps == 1 else "loss or a weight is not a finite number"
+    with pytest.raises(InputError, match=f"model: its {told} at step [1-3]; expected f"):
         trainer.train()
+    assert not list(tmp_path.glob("checkpoint-*/*"))
     with pytest.raises(InputError, match="model: its eval_loss is nan"):
         trainer.evaluate(trainer.train_dataset)
 

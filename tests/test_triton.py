@@ -168,6 +168,24 @@ def test_one_bad_text_fails_its_own_request_only(repository, backend):
     assert not good.has_error() and good.output_tensors()
 
 
+def test_scores_that_are_not_numbers_fail_their_own_request_only(repository, backend):
+    model = Server(repository, "reviews", backend, None).models["reviews_postprocess"]
+    scores = [np.float32([[0.1, bad, 0.2]]) for bad in (np.nan, np.inf, 0.3)]
+    requests = [backend.InferenceRequest([backend.Tensor("LOGITS", one)]) for one in scores]
+    nan, infinite, good = model.execute(requests)
+    assert "not finite" in nan.error().message() and "not finite" in infinite.error().message()
+    assert not good.has_error()
+
+
+def test_a_pickle_beside_the_tokenizer_is_not_run(repository, backend):
+    model = Server(repository, "reviews", backend, None).models["reviews_tokenizer"]
+    (repository / "reviews_tokenizer" / "1" / "dict.wordseg.pickle").write_bytes(b"")
+    with pytest.raises(RuntimeError, match="pickle"):
+        model.initialize(
+            {"model_config": as_json(check_repository(repository)["reviews_tokenizer"])}
+        )
+
+
 def test_the_repository_has_tritons_layout(repository, exported):
     found = sorted(
         str(one.relative_to(repository)) for one in repository.rglob("*") if one.is_file()

@@ -29,6 +29,7 @@ from course_lib.models.files import (
 )
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, errors
+from course_lib.runtime.files import read_unmixed
 
 import numpy as np
 import paddle
@@ -410,7 +411,10 @@ def load_pruned(directory: str | os.PathLike) -> paddle.nn.Layer:
         InputError: a file is missing or damaged; the class is none of PaddleNLP's; weights and
             configuration do not fit.
     """
-    directory = Path(directory)
+    return read_unmixed(directory, lambda: _load_pruned(Path(directory)))
+
+
+def _load_pruned(directory: Path) -> paddle.nn.Layer:
     settings = read_config(directory / "config.json")
     name = (settings.get("architectures") or [""])[0]
     kind = getattr(paddlenlp.transformers, name, None)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from course_lib.runtime import InputError
+from course_lib.runtime.files import read_bytes
 from course_lib.runtime.visible import hidden_character, is_blank
 
 from paddlenlp.datasets import MapDataset
@@ -145,38 +146,17 @@ def read_texts(
     return [example["text"] for example in dataset.data]
 
 
-def read_bytes(path: str | os.PathLike) -> bytes:
-    """Read a whole file.
-
-    Raises:
-        InputError: it does not exist, is empty, may not be read, or is a directory, a device or a
-            pipe, which have no end.
-    """
-    path = Path(path)
-    if "\0" in str(path):
-        raise InputError(repr(str(path)), "is no file's name", "a path without NUL")
-    try:
-        if path.is_dir():
-            raise InputError(path, "is a directory", "a file")
-        if path.exists() and not path.is_file():
-            raise InputError(path, "is no regular file but a device or a pipe", "a file")
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(path, "does not exist", "an existing file") from None
-    except OSError as error:
-        raise InputError(path, f"cannot be read ({error.strerror})", "a readable file") from None
-    if not content:
-        raise InputError(path, "is empty", "at least one example")
-    return content
-
-
-def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig") -> str:
+def decode(content: bytes, where: str | os.PathLike, encoding: str | None = None) -> str:
     """Decode a file's bytes; a byte order mark that begins the file or a line is dropped.
+
+    Args:
+        encoding: what the user asked for; None where nobody can ask for another one than UTF-8.
 
     Raises:
         InputError: bytes that are not in `encoding` (with their line, and the encoding to ask for
             where it can be told), UTF-16 or -32 that was not asked for, or a NUL character.
     """
+    fixed, encoding = encoding is None, "utf-8-sig" if encoding is None else encoding
     try:
         name = codecs.lookup(encoding).name
         " ".encode(encoding)  # "hex" and the like are codecs, but not of text
@@ -186,7 +166,8 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
         raise InputError("encoding", f"unknown ({encoding!r})", '"utf-8" or "gb18030"') from None
     wide, hint = _wide(content)
     if wide and not name.startswith(wide.lower()):
-        raise InputError(where, f"is {wide}", f'UTF-8 text, or encoding="{hint}"', 1)
+        advice = "" if fixed else f', or encoding="{hint}"'
+        raise InputError(where, f"is {wide}", f"UTF-8 text{advice}", 1)
     if content.startswith(codecs.BOM_UTF8):
         if not name.startswith("utf-8"):
             raise InputError(where, "starts with the mark of UTF-8", 'encoding="utf-8"', 1)
@@ -196,9 +177,12 @@ def decode(content: bytes, where: str | os.PathLike, encoding: str = "utf-8-sig"
     except UnicodeDecodeError as error:
         line = line_of(content[: error.start].decode(encoding, "replace"))
         bad = content[error.start : error.start + 1].hex()
-        raise InputError(
-            where, f"byte 0x{bad} is not {encoding}", _other_encoding(content, name), line
-        ) from None
+        other, advice = _other_encoding(content, name), "save the file as UTF-8"
+        if other:
+            advice = f'as encoding="{other}" the file can be read'
+            advice = f"convert the file from {other}" if fixed else advice
+        expected = f"text in that encoding; {advice}"
+        raise InputError(where, f"byte 0x{bad} is not {encoding}", expected, line) from None
     except UnicodeError as error:  # utf-16 without its mark, and the like
         raise InputError(where, f"is not {encoding} ({error})", "text in that encoding") from None
     if "\0" in text:
@@ -245,8 +229,8 @@ def _other_encoding(content: bytes, tried: str) -> str:
             content.decode(encoding)
         except UnicodeDecodeError:
             continue
-        return f'text in that encoding; as encoding="{encoding}" the file can be read'
-    return "text in that encoding; save the file as UTF-8"
+        return encoding
+    return ""
 
 
 def split_lines(content: str) -> list[str]:

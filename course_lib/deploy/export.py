@@ -10,6 +10,7 @@ off, or another model's, without a word; and so does a tokenizer with its vocabu
 from __future__ import annotations
 
 import copy
+import filecmp
 import inspect
 import json
 import math
@@ -24,7 +25,7 @@ from course_lib.models.files import VOCABULARIES, save_tokenizer
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
-from course_lib.runtime.files import temporary_in, unwritable
+from course_lib.runtime.files import read_json, temporary_in, unwritable
 from course_lib.runtime.manifest import (
     MANIFEST,
     describe_file,
@@ -59,7 +60,8 @@ def export_model(
 ) -> Path:
     """Write `name`.pdmodel (the program) and `name`.pdiparams (the weights).
 
-    Other files in the directory stay, but for an ONNX file made of an older program of this name.
+    Other files in the directory stay, but for an ONNX file made of an older program of this name;
+    a model's configuration or vocabulary that is not of an export is not replaced by another one.
     The program is put there last, so where it is, all is; until all is made, an older export stays.
     The model itself is not changed.
 
@@ -81,7 +83,7 @@ def export_model(
     Raises:
         InputError: a model without a head or of another task, a `max_length` that the model has no
             positions for, thresholds that do not fit its labels, a directory that cannot be
-            written, or with `onnx` an operator that paddle2onnx lacks.
+            written or holds another model, or with `onnx` an operator that paddle2onnx lacks.
     """
     task = _task(model)
     if task is None and input_spec is None:
@@ -223,6 +225,13 @@ def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
         raise InputError(directory, "is a file", "the name of a directory to write")
     with temporary_in(directory) as temporary:
         yield temporary
+        if not (directory / DESCRIPTION).is_file():  # what is there is of no export
+            names = ("config.json", *VOCABULARIES)
+            _, different, _ = filecmp.cmpfiles(directory, temporary, names, shallow=False)
+            if different:
+                problem = "is another model's, and would be replaced"
+                expected = "a new directory, or one of an older export"
+                raise InputError(directory / different[0], problem, expected)
         for program in temporary.glob(f"*{PROGRAM}"):
             if not _are_whole(program):
                 raise unwritable(directory / program.name, "what was written is cut off")
@@ -313,11 +322,7 @@ def describe(prefix: Path) -> dict:
     file = prefix.parent / DESCRIPTION
     if not file.is_file():
         return {}
-    try:
-        description = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise InputError(file, f"is not JSON ({reason})", "what export_model wrote") from None
+    description = read_json(file, "what export_model wrote")
     if not isinstance(description, dict):
         raise InputError(file, "is no JSON object", "what export_model wrote")
     for key, (fits, expected) in _RULES.items():

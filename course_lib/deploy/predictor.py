@@ -22,6 +22,7 @@ from course_lib.models.files import VOCABULARIES, load_tokenizer
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.errors import whole
+from course_lib.runtime.files import read_unmixed
 from course_lib.runtime.visible import is_blank
 
 import numpy as np
@@ -68,28 +69,31 @@ class Predictor:
     ) -> None:
         if backend not in ENDINGS:
             raise InputError("backend", f"is {backend!r}", f"one of {', '.join(ENDINGS)}")
+        if backend == "onnx" and int8:
+            problem = "is on for ONNX Runtime, which the course runs in FP32 only"
+            raise InputError("int8", problem, 'backend "paddle"')
         self.backend = backend
+        self.threads = whole("threads", machine.usable_cores() if threads is None else threads, 1)
         self.path = find_files(path, ENDINGS[backend])
+        read_unmixed(self.path.parent, lambda: self._load(int8, mkldnn))
+        self.quantised, self.int8 = self._engine.quantised, self._engine.int8
+        self.input_names: list[str] = self._engine.input_names
+        self._tokenizer = None
+
+    def _load(self, int8: bool | None, mkldnn: bool) -> None:
         self.description = describe(self.path)
         self.labels: list[str] | None = self.description.get("labels")
         self.max_length: int | None = self.description.get("max_length")
         self.problem: str = self.description.get("problem") or "single_label"
         self.thresholds: list[float] | None = self.description.get("thresholds")
-        self.threads = whole("threads", machine.usable_cores() if threads is None else threads, 1)
-        for ending in ENDINGS[backend]:
+        for ending in ENDINGS[self.backend]:
             check_file(self.path.with_name(self.path.name + ending), self.description)
-        if backend == "paddle":
+        if self.backend == "paddle":
             self._engine = PaddleEngine(self.path, int8, self.threads, mkldnn)
         else:
             from course_lib.deploy.onnx import OnnxEngine  # a library that Paddle's users may lack
 
-            if int8:
-                problem = "is on for ONNX Runtime, which the course runs in FP32 only"
-                raise InputError("int8", problem, 'backend "paddle"')
             self._engine = OnnxEngine(self.path, self.threads)
-        self.quantised, self.int8 = self._engine.quantised, self._engine.int8
-        self.input_names: list[str] = self._engine.input_names
-        self._tokenizer = None
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Run one batch.
@@ -126,17 +130,20 @@ class Predictor:
             InputError: there is none, or its files are damaged or not those of the export.
         """
         if self._tokenizer is None:
-            directory = self.path.parent
-            if not (directory / "tokenizer_config.json").is_file():
-                raise InputError(directory, "has no tokenizer", "export_model with a tokenizer")
-            for name in VOCABULARIES:
-                if name in self.description.get("files", {}) and not (directory / name).is_file():
-                    raise InputError(directory, f"has no {name}", "the file that was exported")
-                if (directory / name).is_file():
-                    check_file(directory / name, self.description)
-            with quiet_paddlenlp():
-                self._tokenizer = load_tokenizer(directory)
+            self._tokenizer = read_unmixed(self.path.parent, self._load_tokenizer)
         return self._tokenizer
+
+    def _load_tokenizer(self):
+        directory = self.path.parent
+        if not (directory / "tokenizer_config.json").is_file():
+            raise InputError(directory, "has no tokenizer", "export_model with a tokenizer")
+        for name in VOCABULARIES:
+            if name in self.description.get("files", {}) and not (directory / name).is_file():
+                raise InputError(directory, f"has no {name}", "the file that was exported")
+            if (directory / name).is_file():
+                check_file(directory / name, self.description)
+        with quiet_paddlenlp():
+            return load_tokenizer(directory)
 
     def predict(self, texts: Sequence[str], batch_size: int = 32) -> np.ndarray:
         """Classify texts; those of similar length share a batch.

@@ -37,6 +37,7 @@ from course_lib.deploy.export import (
 from course_lib.deploy.program import Program, read_program
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.commands import exit_status, whole
+from course_lib.runtime.files import read_bytes
 
 from google.protobuf import json_format, text_format
 
@@ -227,7 +228,7 @@ def check_repository(directory: str | os.PathLike) -> dict[str, object]:
     configs = {}
     for file in sorted(directory.glob("*/config.pbtxt")):
         try:
-            text = file.read_text(encoding="utf-8")
+            text = read_bytes(file).decode("utf-8")
             configs[file.parent.name] = text_format.Parse(text, definitions.ModelConfig())
         except (text_format.ParseError, UnicodeDecodeError) as error:
             problem = f"is no model configuration ({error})"

@@ -29,6 +29,7 @@ from course_lib.models.files import (
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.models.vocabulary import build_vocabulary
 from course_lib.runtime import InputError, atomic_directory
+from course_lib.runtime.files import read_unmixed
 from course_lib.runtime.trust import trust_pickles
 
 import paddle
@@ -111,7 +112,8 @@ def load_backbone(
         num_classes = len(label_list)
     with trust_pickles(trust_pickle), quiet_paddlenlp():
         if Path(name).is_dir() and name != "fresh":
-            model, tokenizer = _from_directory(Path(name), num_classes, label_list, config, trained)
+            own = Path(name), num_classes, label_list, config, trained
+            model, tokenizer = read_unmixed(name, lambda: _from_directory(*own))
         elif Path(name).is_file():
             raise InputError(name, "is a file", SAVED)
         elif trained:
@@ -345,7 +347,7 @@ def _renew_head(model: paddle.nn.Layer, directory, before: str, now: str) -> Non
     warnings.warn(
         f"{directory} was trained for {before}, not for {now}: its encoder is kept, "
         "and its head begins anew with random weights",
-        stacklevel=4,
+        stacklevel=6,
     )
 
 

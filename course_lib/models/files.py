@@ -13,6 +13,7 @@ from pathlib import Path
 
 from course_lib.models.pickles import damage_named, read_pickle
 from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime.files import read_json
 from course_lib.runtime.manifest import describe_file, verify_model, write_manifest
 
 import numpy as np
@@ -58,6 +59,7 @@ def read_weights(path, trust_pickle: bool = False) -> dict[str, np.ndarray]:
     """
     path = Path(path)
     if path.suffix == ".safetensors":
+        weight_shapes(path)
         with damage_named(path, "a .safetensors file"):
             return load_file(path)
     state = read_pickle(path, trust_pickle)
@@ -82,7 +84,7 @@ def write_weights(path, weights: Arrays, framework: str = "np") -> None:
 
 
 def weight_shapes(path) -> dict[str, tuple[int, ...]]:
-    """Read names and shapes of the weights in a file, which also shows whether it is whole.
+    """Read names and shapes of weights, which shows whether the file is whole and can be read.
 
     Raises:
         InputError: as `read_weights`.
@@ -90,7 +92,12 @@ def weight_shapes(path) -> dict[str, tuple[int, ...]]:
     if Path(path).suffix != ".safetensors":
         return {name: value.shape for name, value in read_weights(path).items()}
     with damage_named(path, "a .safetensors file"), safe_open(path, framework="np") as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        weights = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        for name, weight in weights.items():
+            if weight.get_dtype().startswith(("BF", "F8")):  # NumPy lacks them
+                problem = f"{name} is in {weight.get_dtype()}, which is not read here"
+                raise InputError(path, problem, "weights converted to F32 or F16")
+        return {name: tuple(weight.get_shape()) for name, weight in weights.items()}
 
 
 def shapes_of(layer: paddle.nn.Layer) -> dict[str, tuple[int, ...]]:
@@ -198,9 +205,9 @@ def read_config(path: Path) -> dict:
     if not path.is_file():
         raise InputError(path.parent, "has no config.json", SAVED)
     try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
+        settings = read_json(path, expected)
         json.dumps(settings, ensure_ascii=False).encode()  # fails on half a surrogate pair
-    except (OSError, ValueError, RecursionError) as error:
+    except UnicodeEncodeError as error:
         raise InputError(path, f"is not JSON ({error})", expected) from None
     if not isinstance(settings, dict):
         raise InputError(path, f"is a JSON {type(settings).__name__}, not an object", expected)
@@ -299,9 +306,9 @@ def check_vocabulary(path: Path, vocab_size: object) -> None:
         raise InputError(path, f"cannot be read ({error})", "one token per line, UTF-8") from None
     added = path.with_name("added_tokens.json")  # what `add_tokens` has added
     try:
-        tokens += len(json.loads(added.read_text(encoding="utf-8"))) if added.is_file() else 0
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(added, f"is not JSON ({error})", "tokens and their ids") from None
+        tokens += len(read_json(added, "tokens and their ids")) if added.is_file() else 0
+    except TypeError:
+        raise InputError(added, "is no JSON object", "tokens and their ids") from None
     rounded_up = vocab_size % 1000 == 0 and 0 < vocab_size - tokens < 100
     if tokens != vocab_size and not rounded_up:
         expected = f"{vocab_size}, the vocab_size in config.json"

@@ -1,4 +1,4 @@
-"""Writing that never leaves half a file (under a temporary name first), and scratch_dir."""
+"""Reading whole files, writing that never leaves half of one, and scratch_dir."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import ctypes
 import errno
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from course_lib.runtime.errors import InputError
 
@@ -29,6 +30,45 @@ TRIES = 100  # while other processes replace the same directory
 Result = TypeVar("Result")
 LOCK = ".lock"  # of a scratch directory, beside it
 _LEFTOVER = re.compile(r"\..+\.tmp-\d{10,}")  # the names that `_temporary` gives
+
+
+def read_bytes(path: str | os.PathLike) -> bytes:
+    """Read a whole file.
+
+    Raises:
+        InputError: it does not exist, is empty, may not be read, or is a directory, a device or a
+            pipe, which have no end.
+    """
+    path = Path(path)
+    if "\0" in str(path):
+        raise InputError(repr(str(path)), "is no file's name", "a path without NUL")
+    try:
+        if path.is_dir():
+            raise InputError(path, "is a directory", "a file")
+        if path.exists() and not path.is_file():
+            raise InputError(path, "is no regular file but a device or a pipe", "a file")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(path, "does not exist", "an existing file") from None
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror})", "a readable file") from None
+    if not content:
+        raise InputError(path, "is empty", "at least one example")
+    return content
+
+
+def read_json(path: str | os.PathLike, expected: str) -> Any:
+    """What a JSON file in UTF-8 holds.
+
+    Raises:
+        InputError: as `read_bytes`, or it is not JSON; it says what is `expected`.
+    """
+    try:
+        return json.loads(read_bytes(path).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        problem = getattr(error, "problem", f"is not JSON ({reason})")
+        raise InputError(path, problem, expected) from None
 
 
 @contextmanager

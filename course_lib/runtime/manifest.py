@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from course_lib.runtime.errors import InputError
-from course_lib.runtime.files import atomic_file
+from course_lib.runtime.files import atomic_file, read_json
 
 MANIFEST = "manifest.json"
 COMPLETE = "a complete checkpoint"
@@ -90,9 +90,9 @@ def read_manifest(directory: Path, expected: str = COMPLETE) -> dict[str, dict]:
     """
     file = directory / MANIFEST
     try:
-        files = json.loads(file.read_text(encoding="utf-8"))["files"]
+        files = read_json(file, expected)["files"]
         check_described(files)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise InputError(file, "is missing or damaged", expected) from None
     return files
 

@@ -18,6 +18,7 @@ from course_lib.runtime.files import (
     clear_leftovers,
     hold,
     is_leftover,
+    read_json,
     writing,
 )
 
@@ -97,8 +98,8 @@ def lock_directory(output_dir: str | os.PathLike) -> Iterator[None]:
 def read_marker(output_dir: Path) -> dict:
     """What `claim` has noted in a directory; empty where it has not, or the file is damaged."""
     try:
-        marker = json.loads((output_dir / MARKER).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        marker = read_json(output_dir / MARKER, "what a command wrote")
+    except InputError:
         marker = None
     return marker if isinstance(marker, dict) else {}
 

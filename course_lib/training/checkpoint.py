@@ -11,7 +11,14 @@ from pathlib import Path
 
 from course_lib.models.files import read_weights, write_weights
 from course_lib.runtime import InputError, atomic_directory
-from course_lib.runtime.manifest import MANIFEST, read_manifest, verify_files, write_manifest
+from course_lib.runtime.files import read_json, read_unmixed
+from course_lib.runtime.manifest import (
+    COMPLETE,
+    MANIFEST,
+    read_manifest,
+    verify_files,
+    write_manifest,
+)
 
 import numpy as np
 import paddle
@@ -133,7 +140,10 @@ def load_checkpoint(path: str | os.PathLike) -> Checkpoint:
         InputError: a file is missing, cut short or changed; the message names it, and the newest
             older checkpoint that is complete, if there is one.
     """
-    path = Path(path)
+    return read_unmixed(path, lambda: _read(Path(path)))
+
+
+def _read(path: Path) -> Checkpoint:
     try:
         files = verify_checkpoint(path)
     except InputError as error:
@@ -147,7 +157,7 @@ def load_checkpoint(path: str | os.PathLike) -> Checkpoint:
     return Checkpoint(
         model=read_weights(path / "model.safetensors"),
         optimizer=read_weights(path / "optimizer.safetensors"),
-        state=json.loads((path / "state.json").read_text(encoding="utf-8")),
+        state=read_json(path / "state.json", COMPLETE),
         best=read_weights(path / BEST) if BEST in files else None,
     )
 

@@ -27,6 +27,7 @@ from course_lib.models import freeze_layers, load_backbone, trust_pickles
 from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
 from course_lib.runtime.commands import exit_status
 from course_lib.runtime.errors import whole
+from course_lib.runtime.files import read_json
 from course_lib.runtime.outputs import lock_directory
 from course_lib.training.callbacks import ThroughputCallback
 from course_lib.training.checks import check_arguments
@@ -154,12 +155,7 @@ def read_arguments(file: str, parser: PdArgumentParser) -> list[str]:
     Raises:
         InputError: no JSON object, or a key or a value that is none of the parser's; it names both.
     """
-    try:
-        settings = json.loads(Path(file).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(file, "does not exist", "a JSON file of arguments") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(file, f"is not JSON ({error})", "a JSON file of arguments") from None
+    settings = read_json(file, "a JSON file of arguments")
     if not isinstance(settings, dict):
         problem = f"holds a {type(settings).__name__}"
         raise InputError(file, problem, 'an object, such as {"learning_rate": 1e-4}')

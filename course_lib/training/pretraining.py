@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, read_texts
+from course_lib.data.readers import decode, read_bytes, split_lines
 from course_lib.data.tokens import words_with_offsets
 from course_lib.models import save_model
 from course_lib.runtime import InputError
@@ -75,10 +76,7 @@ class WordEncoder:
 
 def _add_words(cutter: jieba.Tokenizer, path: Path) -> None:
     """`cutter.load_userdict(path)`, without words that would be of no effect."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, ValueError) as error:
-        raise InputError(path, f"cannot be used ({error})", "a word a line, in UTF-8") from None
+    lines = split_lines(decode(read_bytes(path), path))
     for number, line in enumerate(map(str.strip, lines), start=1):
         if line:
             word, frequency, tag = jieba.re_userdict.match(line).groups()

@@ -11,6 +11,7 @@ from course_lib.models.files import check_weights, shapes_of
 from course_lib.models.pickles import read_pickle
 from course_lib.runtime import InputError, atomic_directory, atomic_file
 from course_lib.runtime.errors import whole
+from course_lib.runtime.files import read_json
 from course_lib.training.checkpoint import optimizer_arrays, restore_optimizer
 from course_lib.training.steps import check_layer
 
@@ -114,4 +115,4 @@ def load_state(
     load_plain(model, directory / STATE_FILES[0])
     restore_optimizer(optimizer, model, moments)
     schedule.set_state_dict(settings)
-    return int(json.loads((directory / STATE_FILES[3]).read_text())["step"])
+    return int(read_json(directory / STATE_FILES[3], "what save_state wrote")["step"])

@@ -27,6 +27,7 @@ from course_lib.models.files import (
 )
 from course_lib.models.patches import checked_pickles
 from course_lib.runtime import InputError, atomic_file, check_writable
+from course_lib.runtime.files import read_json
 from course_lib.runtime.manifest import COMPLETE, check_described, describe_files, verify_files
 from course_lib.training.callbacks import ExactSteps, NotebookProgressCallback
 from course_lib.training.checkpoint import (
@@ -283,6 +284,12 @@ class CourseTrainer(Trainer):
             raise InputError("metric_for_best_model", problem, f"one of {known}")
         (directory / SEAL).unlink(missing_ok=True)  # of an earlier run that came as far
         self._unlogged = self._mean_unlogged()
+        finite = [paddle.isfinite(weight).all() for weight in model.parameters()]
+        if not math.isfinite(self._unlogged) or not all(map(bool, finite)):
+            problem = (
+                f"its loss or a weight is not a finite number at step {self.state.global_step}"
+            )
+            raise InputError("model", problem, NO_NUMBERS)
         args, ignored = self.args, self.args.ignore_save_lr_and_optim
         if args.should_save and not ignored and not self._upstream_format():
             write_weights(directory / OPTIMIZER, optimizer_arrays(self.optimizer, self.model))
@@ -369,7 +376,7 @@ class CourseTrainer(Trainer):
             # numbers count the layers and optimizers that the process has built.
             arrays = read_weights(Path(checkpoint, OPTIMIZER))
             restore_optimizer(self.optimizer, self.model, arrays)
-            state = json.loads(Path(checkpoint, SCHEDULER).read_text(encoding="utf-8"))
+            state = read_json(Path(checkpoint, SCHEDULER), COMPLETE)
             self.lr_scheduler.set_state_dict(state)
 
     def _describe_batches(self) -> dict:
@@ -440,7 +447,7 @@ def read_seal(checkpoint: Path) -> dict:
     if not file.is_file():
         raise InputError(file, "is missing", "a complete checkpoint of a CourseTrainer")
     try:
-        seal = json.loads(file.read_text(encoding="utf-8"))
+        seal = read_json(file, COMPLETE)
         if not check_described(seal["files"]) or not isinstance(seal["patience"], list):
             raise ValueError
         sum(map(float, seal["losses"].values())), dict(seal["batches"].items())

@@ -16,25 +16,22 @@ class TritonPythonModel:
         self.labels = file.read_text(encoding="utf-8").split("\n")[:-1]
 
     def execute(self, requests):
-        responses = []
-        for request in requests:
-            logits = pb_utils.get_input_tensor_by_name(request, "LOGITS").as_numpy()
-            probabilities, chosen = self.decide(logits.astype("float32"))
-            # for each text a JSON list, because a text may have several labels, or none
-            texts = [
-                json.dumps(
-                    [name for name, one in zip(self.labels, row, strict=True) if one],
-                    ensure_ascii=False,
-                )
-                for row in chosen
-            ]
-            labels = np.array([[text.encode("utf-8")] for text in texts], dtype=np.object_)
-            tensors = [
-                pb_utils.Tensor("PROBABILITIES", probabilities),
-                pb_utils.Tensor("LABELS", labels),
-            ]
-            responses.append(pb_utils.InferenceResponse(output_tensors=tensors))
-        return responses
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        logits = pb_utils.get_input_tensor_by_name(request, "LOGITS").as_numpy()
+        if not np.isfinite(logits).all():  # argmax would take NaN for the best class
+            error = pb_utils.TritonError("the model's scores are not finite numbers")
+            return pb_utils.InferenceResponse(output_tensors=[], error=error)
+        probabilities, chosen = self.decide(logits.astype("float32"))
+        # for each text a JSON list, because a text may have several labels, or none
+        names = [[self.labels[number] for number in np.flatnonzero(row)] for row in chosen]
+        texts = [[json.dumps(labels, ensure_ascii=False).encode("utf-8")] for labels in names]
+        tensors = [
+            pb_utils.Tensor("PROBABILITIES", probabilities),
+            pb_utils.Tensor("LABELS", np.array(texts, dtype=np.object_)),
+        ]
+        return pb_utils.InferenceResponse(output_tensors=tensors)
 
     def decide(self, logits):
         if self.problem == "multi_label":

@@ -149,7 +149,8 @@ def _record(line: str, path: Path, number: int) -> tuple[str, list[str]]:
     text = " ".join(text.split())
     check_text(text, path, number)
     given = {key: record[key] for key in ("label", "labels") if record.get(key) not in (None, [])}
-    if len(given) > 1 and given["label"] != given["labels"]:
+    same = [set(map(repr, one)) if isinstance(one, list) else one for one in given.values()]
+    if same[1:] and same[0] != same[1]:  # in another order they are the same
         raise InputError(path, "has other names in labels than in label", EXPECTED, number)
     for key, what in OTHERS.items():
         if record.get(key) and not given:

@@ -12,6 +12,7 @@ from course_lib.deploy import Predictor
 from course_lib.deploy.export import DESCRIPTION
 from course_lib.models.files import list_files
 from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime.files import read_json
 from course_lib.tasks.hierarchical.model import (
     Classifier,
     brief,
@@ -120,6 +121,6 @@ def prune(
 
 def _describe(path: Path, thresholds: list[float]) -> None:
     """Put thresholds into a deploy.json; several models of one directory share it."""
-    description = json.loads(path.read_text(encoding="utf-8"))
+    description = read_json(path, "what export_model wrote")
     with atomic_file(path) as file:
         json.dump({**description, "thresholds": thresholds}, file, ensure_ascii=False, indent=1)

