@@ -9,6 +9,7 @@ import shutil
 from collections import OrderedDict
 from pathlib import Path
 
+from course_lib.chapters.ch16 import METHODS, compare_vocabulary
 from course_lib.cli import commands as cli
 from course_lib.cli import hierarchical as tree_cli
 from course_lib.compression import load_pruned
@@ -22,7 +23,6 @@ from course_lib.runtime.manifest import describe_files
 from course_lib.tasks.hierarchical.model import Classifier
 from course_lib.tasks.tagging import compare_crf
 from course_lib.tasks.vocabulary import load_with_words
-from course_lib.tasks.vocabulary.whole_words import METHODS, compare_vocabulary
 from course_lib.training import load_plain, load_state, save_state
 from course_lib.training.finetune import main as finetune
 

@@ -21,7 +21,6 @@ from course_lib.chapters.ch07 import head_importance, width_tradeoff
 from course_lib.chapters.ch10 import taxonomy_tree, threshold_tradeoff
 from course_lib.chapters.ch11 import latency_curves
 from course_lib.chapters.ch15 import accuracy_by_size, precision_recall
-from course_lib.chapters.ch16 import vector_effects
 from course_lib.chapters.ch17 import batch_peaks, memory_price
 from course_lib.chapters.ch18 import (
     attention_grid,
@@ -98,14 +97,6 @@ PRICES = pd.DataFrame(
     {"activations": [90.0, 45, 6, 3], "milliseconds": [700.0, 650, 980, 900]},
     index=pd.MultiIndex.from_product([[False, True], [1, 2]]).swaplevel(),
 )
-EFFECT = pd.DataFrame(
-    {
-        "loss": [1.5, 1.7, 2.5],
-        "distance": [0.0, 0.1, 0.4],
-        "word found": [np.nan, 0.2, 0.0],
-    },
-    index=["characters", "mean", "zero"],
-)
 FIGURES = {
     "histogram": lambda: length_histogram([3, 5, 8, 200, 900], 128),
     "curves": lambda: learning_curves(HISTORY, chance=0.5),
@@ -163,7 +154,6 @@ FIGURES = {
     "entities": lambda: entity_text(
         ["联想 good 笔记本😀", "无"], [[(0, 2, "品牌"), (8, 11, "类别")], []], row=6
     ),
-    "vectors": lambda: vector_effects(EFFECT),
     "limits": lambda: limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
     "peaks": lambda: batch_peaks(
         [(1, 700 * 2**20), (2, 720 * 2**20), (16, None), (9, 880 * 2**20)],
@@ -529,15 +519,6 @@ def test_entities_are_marked_and_named():
     assert "品牌" in drawn and "类别" in drawn and drawn.count("□") == 1
     assert axes.patches[2].get_y() > axes.patches[0].get_y(), "six characters a line"
     assert "联想 (品牌), 笔记本 (类别)" in figure.alt
-
-
-def test_vector_effects_draw_the_added_kinds_and_a_line_for_none():
-    figure = FIGURES["vectors"]()
-    loss, _, found = figure.axes
-    assert [bar.get_height() for bar in loss.patches] == [1.7, 2.5]
-    assert loss.lines[0].get_ydata() == [1.5, 1.5] and not found.lines
-    assert [text.get_text() for text in found.texts] == ["20%", "0%"]
-    assert "zero: loss 2.50, distance 0.400" in figure.alt
 
 
 def test_a_precision_recall_curve_goes_through_its_threshold():

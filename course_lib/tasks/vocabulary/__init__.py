@@ -9,17 +9,14 @@ from course_lib.runtime.lazy import lazy
 
 _HOME = {
     "add_words": "added_words",
-    "compare_vocabulary": "whole_words",
     "cut_first": "added_words",
-    "cutter": "added_words",
+    "cutter": "cutting",
     "DictionaryEncoder": "whole_words",
-    "find_words": "added_words",
+    "find_words": "cutting",
     "load_with_words": "added_words",
     "pretrain_words": "whole_words",
     "restore_words": "whole_words",
     "save_with_words": "added_words",
-    "vector_effect": "added_words",
-    "vocabulary_table": "whole_words",
 }
 
 __all__ = sorted(_HOME)
