@@ -20,7 +20,7 @@ COMPLETE = "a complete checkpoint"
 
 
 def describe_file(file: str | os.PathLike) -> dict[str, int | str]:
-    """Its size in bytes and its SHA-256, for `verify_file`."""
+    """Return a file's size in bytes and its SHA-256, for `verify_file`."""
     digest = hashlib.sha256()
     with open(file, "rb") as handle:
         while block := handle.read(1 << 20):
@@ -29,22 +29,21 @@ def describe_file(file: str | os.PathLike) -> dict[str, int | str]:
 
 
 def describe_files(directory: Path) -> dict[str, dict]:
-    """`describe_file` of each file in a directory, by name, for `verify_files`."""
+    """Return `describe_file` of each file in a directory, by name, for `verify_files`."""
     files = sorted(file for file in directory.iterdir() if file.is_file())
     return {file.name: describe_file(file) for file in files}
 
 
 def check_described(files: Mapping) -> set[str]:
-    """The names in what `describe_files` wrote, of which some may have been lost.
+    """Return the names in a list of files that was read from disk, if it has the right form.
 
     Raises:
-        LookupError, TypeError, ValueError, AttributeError: it is something else.
+        LookupError, TypeError, ValueError, AttributeError: it is not what `describe_files` wrote.
     """
-    for name, one in files.items():
-        if type(one["bytes"]) is not int or one["sha256"] != one["sha256"].lower():
-            raise ValueError(f"{name} has no size or SHA-256")
-        if Path(name).name != name:
-            raise ValueError(f"{name} is elsewhere")
+    for name, record in files.items():
+        plain = Path(name).name == name and record["sha256"] == record["sha256"].lower()
+        if type(record["bytes"]) is not int or not plain:
+            raise ValueError(f"{name} has no size or SHA-256, or is in another directory")
     return set(files)
 
 
@@ -54,15 +53,15 @@ def verify_file(file: Path, record: Mapping, expected: str, source: str = "the m
     Raises:
         InputError: the file is missing or differs.
     """
-    size = file.stat().st_size if file.is_file() else None
-    if size is None:
+    if not file.is_file():
         raise InputError(file, "is missing", expected)
+    size, reason = file.stat().st_size, ""
     if size != record["bytes"]:
-        problem = f"is damaged or was changed: {size} bytes instead of {record['bytes']}"
-        raise InputError(file, problem, expected)
-    if describe_file(file)["sha256"] != record["sha256"]:
-        problem = f"is damaged or was changed: its SHA-256 differs from {source}"
-        raise InputError(file, problem, expected)
+        reason = f"{size} bytes instead of {record['bytes']}"
+    elif describe_file(file)["sha256"] != record["sha256"]:
+        reason = f"its SHA-256 differs from {source}"
+    if reason:
+        raise InputError(file, f"is damaged or was changed: {reason}", expected)
 
 
 def verify_files(directory: Path, files: Mapping[str, Mapping], expected: str = COMPLETE) -> None:
@@ -83,7 +82,7 @@ def write_manifest(directory: Path, files: Mapping[str, Mapping] | None = None, 
 
 
 def read_manifest(directory: Path, expected: str = COMPLETE) -> dict[str, dict]:
-    """What the manifest in a directory says of each file, by name.
+    """Return size and SHA-256 of each file that a directory's manifest lists, by name.
 
     Raises:
         InputError: it is missing or damaged.

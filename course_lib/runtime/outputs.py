@@ -1,4 +1,4 @@
-"""Whose an output directory is, and which process writes to it: the rule of all commands."""
+"""Output directories: which command owns one, and which process is writing to it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def check_output_dir(
     """Refuse, before any work is done, a directory whose content a run would replace.
 
     Args:
-        go_on: the directory must be one that the same command has begun.
-        again: the directory may be one that the same command has written.
-        keep: a glob of the checkpoints of the command. A run of it that was killed before the
-            first one has left nothing to lose, and may be started again.
+        go_on: the run resumes: the directory must be one that the same command has begun.
+        again: the run may replace what the same command has written.
+        keep: a glob of the command's checkpoints. A run that was killed before the first one has
+            left nothing to lose, and may be started again.
 
     Raises:
         InputError: such a directory, one that cannot be written, or one that another process
@@ -96,7 +96,7 @@ def lock_directory(output_dir: str | os.PathLike) -> Iterator[None]:
 
 
 def read_marker(output_dir: Path) -> dict:
-    """What `claim` has noted in a directory; empty where it has not, or the file is damaged."""
+    """Return what `claim` noted in a directory; empty where it did not, or the file is damaged."""
     try:
         marker = read_json(output_dir / MARKER, "what a command wrote")
     except InputError:
@@ -105,7 +105,7 @@ def read_marker(output_dir: Path) -> dict:
 
 
 def _check(output_dir: Path, command: str, go_on: bool, again: bool, keep: str | None) -> bool:
-    """Whether all that is there is what a killed run left before its first checkpoint."""
+    """Return whether nothing is there but what a run left that was killed before a checkpoint."""
     owner = read_marker(output_dir).get("command")
     barren = owner == command and keep is not None and not any(output_dir.glob(keep))
     passed = {MARKER, LOCK, *((CHECKPOINT_DIR, LOG_DIR) if barren else ())}

@@ -48,6 +48,16 @@ class Skipped(Exception):
     """A step has nothing to do here; the message says why."""
 
 
+def _before_paddle() -> None:
+    if "paddle" in sys.modules:
+        raise Skipped("paddle was imported first")
+
+
+def _unless_set(variable: str) -> None:
+    if os.environ.get(variable):
+        raise Skipped(f"{variable}={os.environ[variable]} was set already")
+
+
 def _zlib() -> str:
     """Bind Python's zlib to the system's library before paddle offers its own.
 
@@ -55,8 +65,7 @@ def _zlib() -> str:
     aiohttp >= 3.14, scikit-learn, pyarrow) crashes after paddle: a segmentation fault, a double
     free, or "zlib.error: inconsistent stream state".
     """
-    if "paddle" in sys.modules:
-        raise Skipped("paddle was imported first")
+    _before_paddle()
     import zlib
 
     zlib.decompress(zlib.compress(b"course"))
@@ -65,10 +74,8 @@ def _zlib() -> str:
 
 def _threads() -> str:
     """Let OpenMP and MKL use the cores that this process may use; paddle's default is one."""
-    if "paddle" in sys.modules:
-        raise Skipped("paddle was imported first")
-    if os.environ.get("OMP_NUM_THREADS"):
-        raise Skipped(f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']} was set already")
+    _before_paddle()
+    _unless_set("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = str(machine.usable_cores())
     return f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']}"
 
@@ -80,10 +87,8 @@ def _mkl() -> str:
         raise Skipped("not an AMD processor")
     if cpu.flags and "avx2" not in cpu.flags:
         raise Skipped("this processor has no AVX2")
-    if "paddle" in sys.modules:
-        raise Skipped("paddle was imported first")
-    if os.environ.get("MKL_DEBUG_CPU_TYPE"):
-        raise Skipped(f"MKL_DEBUG_CPU_TYPE={os.environ['MKL_DEBUG_CPU_TYPE']} was set already")
+    _before_paddle()
+    _unless_set("MKL_DEBUG_CPU_TYPE")
     os.environ["MKL_DEBUG_CPU_TYPE"] = "5"
     return "MKL_DEBUG_CPU_TYPE=5 (AVX2)"
 
@@ -121,19 +126,16 @@ def _cuda() -> str:
     if paddle is None or paddle.origin is None:
         raise Skipped("paddle is not installed")
     libs = Path(paddle.origin).parent / "libs"
-    found = [
-        path
-        for path in sorted(libs.parents[1].glob("nvidia/*/lib/lib*.so*"))
-        if CUDA_LIBRARIES.fullmatch(path.name)
-    ]
-    if not found:
+    places = sorted(libs.parents[1].glob("nvidia/*/lib/lib*.so*"))
+    libraries = [path for path in places if CUDA_LIBRARIES.fullmatch(path.name)]
+    if not libraries:
         raise Skipped("no CUDA 11.8 libraries from pip")
     try:
         importlib.metadata.distribution("paddlepaddle-gpu")
     except importlib.metadata.PackageNotFoundError:
         raise Skipped("the CPU build of paddle") from None
     try:
-        for library in found:
+        for library in libraries:
             for name in (library.name, library.name.partition(".so")[0] + ".so"):
                 link = libs / name
                 if link.is_symlink() and not link.exists():  # its package has been replaced
@@ -144,7 +146,7 @@ def _cuda() -> str:
         pass  # another process is at the same work
     except OSError as error:
         raise Skipped(f"cannot link the CUDA libraries into {libs} ({error.strerror})") from None
-    return f"{len(found)} CUDA libraries linked into {libs}"
+    return f"{len(libraries)} CUDA libraries linked into {libs}"
 
 
 STEPS: dict[str, Callable[[], str]] = {
