@@ -21,18 +21,12 @@ from paddlenlp.transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
-    AutoTokenizer,
     ErnieTokenizer,
 )
 
 DIRECTORY = runtime.data_dir() / "backbone"
 ROOT = Path(__file__).parents[1]
 SENTENCE = "房间很干净，服务也不错。"  # The room is very clean, the service is not bad either.
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return AutoTokenizer.from_pretrained(str(DIRECTORY))
 
 
 @pytest.fixture(scope="module")

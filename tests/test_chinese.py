@@ -7,18 +7,11 @@ import sys
 import unicodedata
 
 import course_lib  # noqa: F401 - before paddle
-from course_lib import runtime
 from course_lib.data import chinese, load_reviews, normalize, original_span, unknown_tokens
 from course_lib.data.people_daily import read_lines
 from course_lib.runtime import InputError
 
 import pytest
-from paddlenlp.transformers import AutoTokenizer
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return AutoTokenizer.from_pretrained(str(runtime.data_dir() / "backbone"))
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,18 @@ from course_lib.notebook.figures import speed_accuracy
 from course_lib.runtime import InputError
 
 import numpy as np
-import paddle
 import pandas as pd
 import pytest
+import tiny
 from paddlenlp.transformers import ErnieForTokenClassification
 
 TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人"] * 5
-SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    paddle.seed(0)
     directory = tmp_path_factory.mktemp("models")
-    model, tokenizer = load_backbone("fresh", vocab_texts=TEXTS, **SIZES)
+    model, tokenizer = tiny.classifier(TEXTS)
     path = export_model(model, directory / "fp32", tokenizer, 64)
     rows = [tokenizer(text) for text in TEXTS]
     return {"FP32": path, "INT8": quantize_static(path, directory / "int8", rows, algo="abs_max")}
@@ -121,10 +119,10 @@ def test_comparisons_that_say_nothing_are_refused(models):
 
 
 def test_models_of_different_classes_are_not_compared(models, tmp_path):
-    three, tokenizer = load_backbone("fresh", 3, vocab_texts=TEXTS, **SIZES)
-    names, _ = load_backbone("fresh", label_list=["bad", "good"], vocab_texts=TEXTS, **SIZES)
+    three, tokenizer = load_backbone("fresh", 3, vocab_texts=TEXTS, **tiny.SIZES)
+    names, _ = load_backbone("fresh", label_list=["bad", "good"], vocab_texts=TEXTS, **tiny.SIZES)
     tagger = ErnieForTokenClassification(names.config)
-    several, _ = load_backbone("fresh", vocab_texts=TEXTS, **SIZES)
+    several, _ = load_backbone("fresh", vocab_texts=TEXTS, **tiny.SIZES)
     several.config.problem_type = "multi_label_classification"
     paths = {
         name: export_model(model, tmp_path / name, tokenizer, 64)

@@ -21,17 +21,13 @@ import numpy as np
 import paddle
 import pytest
 from paddlenlp.datasets import MapDataset
-from paddlenlp.transformers import ErnieTokenizer
 
 LETTERS = "好坏房间屏幕书内容很不干净吵的"
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS]
-    path.write_text("\n".join(words), encoding="utf-8")
-    return ErnieTokenizer(str(path))
+def tokenizer(make_tokenizer):
+    return make_tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
 
 
 def reviews(count, seed=0, longest=40):

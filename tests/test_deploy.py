@@ -18,20 +18,17 @@ from course_lib.runtime.machine import child_environment
 import numpy as np
 import paddle
 import pytest
+import tiny
 from paddlenlp import transformers
 from paddlenlp.datasets import MapDataset
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人，再也不来了"]
-SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
 
 
 @pytest.fixture(scope="module")
 def classifier():
-    paddle.seed(0)
-    model, tokenizer = load_backbone(
-        "fresh", vocab_texts=TEXTS * 3, label_list=["negative", "positive"], **SIZES
-    )
+    model, tokenizer = tiny.classifier(TEXTS)
     model.classifier.bias.set_value(paddle.to_tensor([0.1, -0.1]))
     return model, tokenizer
 
@@ -45,10 +42,7 @@ def exported(classifier, tmp_path_factory):
 @pytest.fixture(scope="module")
 def several():
     """A classifier that may give a text any number of its three labels."""
-    paddle.seed(3)
-    model, tokenizer = load_backbone(
-        "fresh", vocab_texts=TEXTS * 3, label_list=["书", "酒店", "好"], **SIZES
-    )
+    model, tokenizer = tiny.classifier(TEXTS, ["书", "酒店", "好"], seed=3)
     model.config.problem_type = "multi_label_classification"
     model.classifier.bias.set_value(paddle.to_tensor([0.8, -0.8, 0.1]))
     return model, tokenizer
@@ -127,7 +121,7 @@ def test_threads_may_share_a_predictor(exported):
 )
 def test_other_heads(kind, shapes, tmp_path):
     config = getattr(transformers, kind.partition("For")[0] + "Config")
-    model = getattr(transformers, kind)(config(vocab_size=50, num_attention_heads=4, **SIZES))
+    model = getattr(transformers, kind)(config(vocab_size=50, num_attention_heads=4, **tiny.SIZES))
     model.eval()
     ids = np.random.RandomState(0).randint(1, 50, (2, 7))
     outputs = Predictor(export_model(model, tmp_path)).run({"input_ids": ids})
@@ -263,7 +257,7 @@ def test_models_without_a_trained_head_are_refused(classifier, tmp_path):
         export_model(model.ernie, tmp_path)
     with pytest.raises(InputError, match="has no head"):
         check_head(model.ernie)
-    fresh, _ = load_backbone("fresh", vocab_texts=TEXTS * 3, **SIZES)
+    fresh, _ = load_backbone("fresh", vocab_texts=TEXTS * 3, **tiny.SIZES)
     with pytest.raises(InputError, match="never been trained"):
         check_head(fresh)
     with pytest.raises(InputError, match="max_length: is 9999"):
@@ -275,7 +269,7 @@ def test_an_export_replaces_an_older_one_and_leaves_other_files(classifier, expo
     (tmp_path / "notes.txt").write_text("mine")
     export_model(classifier[0], tmp_path)
     paddle.seed(9)
-    other, _ = load_backbone("fresh", vocab_texts=TEXTS * 3, num_classes=3, **SIZES)
+    other, _ = load_backbone("fresh", vocab_texts=TEXTS * 3, num_classes=3, **tiny.SIZES)
     path = export_model(other, tmp_path)
     assert Predictor(path).run({"input_ids": np.ones((1, 4), "int64")})[0].shape == (1, 3)
     assert (tmp_path / "notes.txt").read_text() == "mine"
@@ -425,10 +419,10 @@ def test_weights_cut_off_or_of_another_model_are_refused(classifier, exported, q
 EXPORT = """
 import hashlib, sys
 from pathlib import Path
-from test_deploy import SIZES, TEXTS, export_model, load_backbone, paddle, quantize_embeddings
+from test_deploy import TEXTS, tiny, export_model, load_backbone, paddle, quantize_embeddings
 
 paddle.seed(0)
-model, tokenizer = load_backbone("fresh", vocab_texts=TEXTS, **SIZES)
+model, tokenizer = load_backbone("fresh", vocab_texts=TEXTS, **tiny.SIZES)
 path = export_model(model, sys.argv[1], tokenizer)
 quantize_embeddings(path, path.with_name("small"))
 for file in sorted(path.parent.iterdir()):

@@ -29,11 +29,6 @@ from paddlenlp.datasets import MapDataset
 from paddlenlp.transformers import BertTokenizer, ErnieTokenizer, RoFormerTokenizer
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    return ErnieTokenizer.from_pretrained(str(runtime.data_dir() / "backbone"))
-
-
 def ids(tokenizer, tokens):
     return tokenizer.convert_tokens_to_ids(tokens)
 

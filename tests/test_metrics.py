@@ -8,7 +8,6 @@ import sys
 import warnings
 
 import course_lib  # noqa: F401 - before paddle
-from course_lib import runtime
 from course_lib.data import convert_qa_examples
 from course_lib.runtime import InputError
 from course_lib.training import (
@@ -26,7 +25,6 @@ from course_lib.training import (
 import numpy as np
 import pytest
 from paddlenlp.metrics import squad
-from paddlenlp.transformers import ErnieTokenizer
 from seqeval.metrics import classification_report
 from seqeval.scheme import IOB2
 
@@ -411,8 +409,7 @@ def test_answers_stay_inside_the_context_and_one_window():
     assert decode_answers(start, end, features, examples)[0]["text"] == "黄宇宙"
 
 
-def test_perfect_scores_give_back_the_answers_of_real_windows():
-    tokenizer = ErnieTokenizer.from_pretrained(str(runtime.data_dir() / "backbone"))
+def test_perfect_scores_give_back_the_answers_of_real_windows(tokenizer):
     context = "王明在IBM公司工作。" * 20 + "他１９９８年到了北京。" + "李四没有去。" * 10
     answers = ["１９９８年", "北京", "李四没有去", "王明"]
     examples = [

@@ -19,18 +19,15 @@ import onnx
 import onnxruntime
 import paddle
 import pytest
+import tiny
 from paddlenlp import transformers
 
 TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人，再也不来了"]
-SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
 
 
 @pytest.fixture(scope="module")
 def classifier():
-    paddle.seed(0)
-    model, tokenizer = load_backbone(
-        "fresh", vocab_texts=TEXTS * 3, label_list=["negative", "positive"], **SIZES
-    )
+    model, tokenizer = tiny.classifier(TEXTS)
     model.classifier.bias.set_value(paddle.to_tensor([0.1, -0.1]))
     return model, tokenizer
 
@@ -145,7 +142,7 @@ def test_other_versions_of_the_operators(converted, opset, tmp_path):
 )
 def test_other_heads(kind, shapes, tmp_path):
     config = getattr(transformers, kind.partition("For")[0] + "Config")
-    model = getattr(transformers, kind)(config(vocab_size=50, num_attention_heads=4, **SIZES))
+    model = getattr(transformers, kind)(config(vocab_size=50, num_attention_heads=4, **tiny.SIZES))
     path = export_model(model, tmp_path)
     convert(path)
     ids = {"input_ids": np.random.RandomState(0).randint(1, 50, (2, 7))}

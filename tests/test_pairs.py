@@ -14,7 +14,6 @@ from course_lib.data.splits import SPLITS
 from tools.corpora import pairs
 
 import pytest
-from paddlenlp.transformers import AutoTokenizer
 
 DATA = runtime.data_dir()
 CAP = 0.65  # accuracy that no trivial baseline may pass; the majority has 0.5
@@ -121,8 +120,7 @@ def test_no_sentence_and_no_near_duplicate_crosses_splits_or_groups(everything):
                 assert len(one & other) < 0.6 * len(one | other), (text, other_text)
 
 
-def test_each_sentence_has_the_tokenizers_vocabulary(everything):
-    tokenizer = AutoTokenizer.from_pretrained(str(DATA / "backbone"))
+def test_each_sentence_has_the_tokenizers_vocabulary(everything, tokenizer):
     texts = {row[side] for _, row in everything for side in SIDES}
     unknown = total = 0
     for text in texts:

@@ -18,7 +18,7 @@ from course_lib.training.pretraining import (
 
 import numpy as np
 import pytest
-from paddlenlp.transformers import ErnieConfig, ErnieForMaskedLM, ErnieTokenizer
+from paddlenlp.transformers import ErnieConfig, ErnieForMaskedLM
 
 TEXTS = [
     "酒店的房间很干净，服务员非常热情。",
@@ -36,10 +36,8 @@ SIZES = {
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join(build_vocabulary(TEXTS, min_count=1)) + "\n", encoding="utf-8")
-    return ErnieTokenizer(str(path), do_lower_case=True)
+def tokenizer(make_tokenizer):
+    return make_tokenizer(build_vocabulary(TEXTS, min_count=1), do_lower_case=True)
 
 
 @pytest.fixture(scope="module")

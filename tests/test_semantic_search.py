@@ -37,7 +37,7 @@ import numpy as np
 import paddle
 import pytest
 import training_runs
-from paddlenlp.transformers import ErnieConfig, ErnieModel, ErnieTokenizer
+from paddlenlp.transformers import ErnieConfig, ErnieModel
 from writers import two_writers
 
 # (about the same thing, in other characters): what no count of characters can see
@@ -46,13 +46,11 @@ THINGS += [("车船", "交通"), ("米面", "粮食"), ("雨雪", "天气"), ("�
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
+def tokenizer(make_tokenizer):
     letters = sorted(
         {letter for thing in THINGS for part in thing for letter in part} | set("的好")
     )
-    file = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    file.write_text("\n".join(["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", *letters]) + "\n")
-    return ErnieTokenizer(str(file))
+    return make_tokenizer(["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", *letters])
 
 
 def small(tokenizer, seed=1, layers=1):

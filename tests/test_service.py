@@ -20,27 +20,22 @@ from course_lib.cli import commands as cli
 from course_lib.deploy import Predictor, export_model, protocol
 from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.service import PAGE, listen, make_app, running
-from course_lib.models import load_backbone
 from course_lib.runtime import InputError
 from course_lib.training.visual_logs import browse
 
 import numpy as np
-import paddle
 import pytest
+import tiny
 import uvicorn
 from fastapi.testclient import TestClient
 
 TEXTS = ["房间很干净，服务很好", "太差了", "书很好看", "电脑坏了，客服不理人，再也不来了"]
-SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
 JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    paddle.seed(0)
-    model, tokenizer = load_backbone(
-        "fresh", vocab_texts=TEXTS * 3, label_list=["坏 <b>&", "好"], **SIZES
-    )
+    model, tokenizer = tiny.classifier(TEXTS, ["坏 <b>&", "好"])
     model.classifier.weight.set_value(model.classifier.weight * 30)
     return export_model(model, tmp_path_factory.mktemp("model"), tokenizer, 64).parent
 

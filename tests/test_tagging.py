@@ -26,7 +26,7 @@ import paddle
 import pandas as pd
 import pytest
 from paddlenlp.datasets import MapDataset
-from paddlenlp.transformers import ErnieConfig, ErnieForTokenClassification, ErnieTokenizer
+from paddlenlp.transformers import ErnieConfig, ErnieForTokenClassification
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 CITIES, NAMES = ["北京", "上海", "天津"], ["王明", "李红", "张伟"]
@@ -43,11 +43,9 @@ def sentences():
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
+def tokenizer(make_tokenizer):
     tokens = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]", *"在。", *"".join(CITIES + NAMES)]
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join(dict.fromkeys(tokens)) + "\n", encoding="utf-8")
-    return ErnieTokenizer(str(path))
+    return make_tokenizer(tokens)
 
 
 def tiny(tokenizer, crf, num_labels=5):

@@ -1,0 +1,29 @@
+"""Tokenizers that several files share. A test must not change the first: make a copy."""
+
+from __future__ import annotations
+
+import course_lib  # noqa: F401, before anything that may import paddle
+from course_lib import runtime
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    """The tokenizer of the backbone that the course ships; some files have one of their own."""
+    from paddlenlp.transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(runtime.data_dir() / "backbone"))
+
+
+@pytest.fixture(scope="session")
+def make_tokenizer(tmp_path_factory):
+    """A function that returns a tokenizer with just these tokens, special ones included."""
+    from paddlenlp.transformers import ErnieTokenizer
+
+    def make(tokens, **options):
+        path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+        path.write_text("\n".join(dict.fromkeys(tokens)) + "\n", encoding="utf-8")
+        return ErnieTokenizer(str(path), **options)
+
+    return make
