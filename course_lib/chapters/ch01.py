@@ -58,7 +58,7 @@ def length_histogram(
         for value, text, height in ((median, "median", 1.14), (high, "95th percentile", 1.03)):
             axes.plot([value, value], [0, top * height], color=INK, linewidth=1, marker="")
             direct_label(axes, value, top * height, f"{text} {value:,}", INK, bbox=PAPER)
-        if cut is not None:
+        if max_seq_length is not None:
             for bar, left in zip(bars, edges[:-1], strict=True):
                 if left > max_seq_length:
                     bar.set(facecolor=COLORS[1], hatch="////", edgecolor="white")

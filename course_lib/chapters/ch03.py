@@ -96,7 +96,8 @@ def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 1
     for name, batches in strategies.items():
         padded = sum(max(batch) * len(batch) for batch in batches)
         shares[name] = 1 - sum(map(sum, batches)) / padded
-        kinds, edges = [], [0]
+        kinds: list = []
+        edges = [0]
         for batch in batches:
             if kinds and len(kinds) + len(batch) > rows:
                 break

@@ -32,7 +32,8 @@ def limit_costs(values: np.ndarray, limits: Mapping[str, float]) -> CourseFigure
     def costs(limit: float) -> tuple[float, float]:
         step, inside = limit / 127, middles <= limit
         off = np.where(inside, np.round(middles / step) * step, limit) - middles
-        return tuple(float(off[part] ** 2 @ shares[part]) for part in (inside, ~inside))
+        rounded, clipped = (float(off[part] ** 2 @ shares[part]) for part in (inside, ~inside))
+        return rounded, clipped
 
     grid = np.linspace(0.06 * top, max(top, *limits.values()), 80)
     rounding, clipping = np.array([costs(limit) for limit in grid]).T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from course_lib.notebook.style import (
     COLORS,
@@ -99,10 +100,10 @@ def width_tradeoff(
                     continue  # one label for one place
                 # series stand one above the other in the order of their values there
                 rank = sum(value < other for other in there)
-                place = {"xytext": (0, -9 if rank else 9), "ha": "center"}
-                place["va"] = "top" if rank else "bottom"
-                place["bbox"] = PAPER
-                direct_label(left, chosen, value, f"{value:.1%}", COLORS[number], **place)
+                beside: dict[str, Any] = {"xytext": (0, -9 if rank else 9), "ha": "center"}
+                beside["va"] = "top" if rank else "bottom"
+                beside["bbox"] = PAPER
+                direct_label(left, chosen, value, f"{value:.1%}", COLORS[number], **beside)
         left.set(title="Accuracy", xlabel="width", ylim=(low - 0.22 * spread, high + 0.3 * spread))
         left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         left.legend(loc="lower right")

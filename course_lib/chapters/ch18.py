@@ -142,7 +142,7 @@ def attention_map(
         bar = figure.colorbar(picture, ax=axes, shrink=0.7)
         bar.ax.yaxis.set_major_formatter(PercentFormatter(1))
         bar.outline.set_visible(False)
-        best = np.unravel_index(weights.argmax(), weights.shape)
+        best = [int(place) for place in np.unravel_index(weights.argmax(), weights.shape)]
         alt = f"{title}: {count} tokens. The largest weight, {weights.max():.0%}, is that of "
         return finish(figure, f"{alt}{tokens[best[0]]!r} looking at {tokens[best[1]]!r}.")
 

@@ -110,7 +110,7 @@ def transition_map(
             bar.outline.set_visible(False)
         said = []
         for word, place in (("highest", scores.argmax()), ("lowest", scores.argmin())):
-            row, column = np.unravel_index(place, scores.shape)
+            row, column = map(int, np.unravel_index(place, scores.shape))
             said.append(f"{word} {scores[row, column]:.2f}, {labels[row]} to {labels[column]}")
         return finish(figure, f"{title}: {count} labels; {'; '.join(said)}.")
 

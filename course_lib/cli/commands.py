@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.commands import exit_status, positive, whole
@@ -52,7 +53,8 @@ def main(argv: list[str] | None = None) -> int:
         if args.command is None:  # its hundred arguments are PaddleNLP's, which is slow to import
             from course_lib.cli.compress import main as compress
 
-            return compress(argv[1:])
+            compress(argv[1:])
+            return 0
         with trust_pickles(getattr(args, "trust_pickle", False)):
             return args.command(args)
 
@@ -176,7 +178,7 @@ def run_train(args: argparse.Namespace) -> None:
     from course_lib.data import read_examples
 
     output_dir = Path(args.output_dir)
-    place = {"command": "train", "go_on": bool(args.resume), "keep": CHECKPOINTS}
+    place: dict[str, Any] = {"command": "train", "go_on": bool(args.resume), "keep": CHECKPOINTS}
     check_output_dir(output_dir, **place)
     reading = {"columns": split_columns(args.columns), "encoding": args.encoding}
     splits = {"train": read_examples(args.train_file, **reading)}

@@ -28,19 +28,19 @@ class DataArguments:
     """The model and its texts."""
 
     model_name_or_path: str = field(metadata={"help": "the model/ that train or quickstart wrote"})
-    train_file: str = field(
+    train_file: str = field(  # type: ignore[assignment]
         default=None,
         metadata={"help": "TSV, CSV or JSONL with text and label; default: the course's reviews"},
     )
-    dev_file: str = field(default=None, metadata={"help": "the same, to compare the models on"})
-    columns: str = field(
+    dev_file: str = field(default=None, metadata={"help": "the same, to compare the models on"})  # type: ignore[assignment]
+    columns: str = field(  # type: ignore[assignment]
         default=None, metadata={"help": "names of the columns of files without a header"}
     )
     encoding: str = field(default="utf-8-sig", metadata={"help": "of the files"})
-    max_seq_length: int = field(
+    max_seq_length: int = field(  # type: ignore[assignment]
         default=None, metadata={"help": "tokens; longer texts are cut; default: as in training"}
     )
-    max_examples: int = field(
+    max_examples: int = field(  # type: ignore[assignment]
         default=None, metadata={"help": "at most so many texts of each of the course's splits"}
     )
     trust_pickle: bool = field(

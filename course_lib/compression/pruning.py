@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from course_lib.models.backbone import CUT
 from course_lib.models.files import (
@@ -37,6 +38,7 @@ import paddlenlp.transformers
 from paddlenlp.transformers import PretrainedModel
 
 LABELS = ("labels", "start_positions", "end_positions")
+Integers = Sequence[int] | np.ndarray
 HEADS, NEURONS = CUT
 
 
@@ -245,7 +247,7 @@ def parse_width(value) -> float:
     return width
 
 
-def kept(width: float, heads: int, neurons: int) -> tuple[int, int]:
+def kept(width: float | str, heads: int, neurons: int) -> tuple[int, int]:
     """How many of a layer's heads and neurons a width keeps: rounded down, as DynaBERT does.
 
     Raises:
@@ -285,7 +287,7 @@ def prune(
         ]
         for part, table in enumerate((heads, neurons))
     ]
-    return cut(model, *best)
+    return cut(model, best[0], best[1])
 
 
 def reorder(model: paddle.nn.Layer, heads: np.ndarray, neurons: np.ndarray) -> paddle.nn.Layer:
@@ -297,7 +299,7 @@ def reorder(model: paddle.nn.Layer, heads: np.ndarray, neurons: np.ndarray) -> p
         InputError: as `prune`.
     """
     _check_importance(model, heads, neurons)
-    return cut(model, *([_descending(worth) for worth in table] for table in (heads, neurons)))
+    return cut(model, [*map(_descending, heads)], [*map(_descending, neurons)])
 
 
 def _descending(worth: np.ndarray) -> np.ndarray:
@@ -326,7 +328,7 @@ def _is_table(value: object) -> bool:
 
 
 def cut(
-    model: paddle.nn.Layer, heads: Sequence[Sequence[int]], neurons: Sequence[Sequence[int]]
+    model: paddle.nn.Layer, heads: Sequence[Integers], neurons: Sequence[Integers]
 ) -> paddle.nn.Layer:
     """A new model that has only the named heads and neurons, in the given order.
 
@@ -384,7 +386,7 @@ def _part(
     if columns is not None:
         weight = weight[:, columns]
         bias = bias if bias is None else bias[columns]
-    smaller = _zeros(*weight.shape, bias is not None)
+    smaller = _zeros(weight.shape[0], weight.shape[1], bias is not None)
     smaller.weight.set_value(weight)
     smaller.weight.stop_gradient = linear.weight.stop_gradient
     if bias is not None:
@@ -426,7 +428,7 @@ def _load_pruned(directory: Path) -> paddle.nn.Layer:
     shapes = {key: value.shape for key, value in state.items()}
     check_sizes(directory / "config.json", settings, shapes)
     with quiet_paddlenlp():
-        config = kind.config_class.from_pretrained(str(directory))
+        config = kind.config_class.from_pretrained(str(directory))  # type: ignore[attr-defined]
         random = paddle.get_rng_state()
         model = kind(config)
         paddle.set_rng_state(random)  # weights that are overwritten should change nothing else
@@ -442,7 +444,8 @@ def _load_pruned(directory: Path) -> paddle.nn.Layer:
 def _shrink(model: paddle.nn.Layer, settings: dict, config_file: Path) -> None:
     """Make the layers of a new model as small as its configuration says."""
     whole_heads, whole_neurons = shape_of(model)
-    heads, neurons = settings.get(HEADS), settings.get(NEURONS)
+    heads: Any = settings.get(HEADS)
+    neurons: Any = settings.get(NEURONS)
     for name, given, whole in ((HEADS, heads, whole_heads), (NEURONS, neurons, whole_neurons)):
         fits = isinstance(given, list) and len(given) == len(whole)
         if not fits or not all(

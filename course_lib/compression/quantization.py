@@ -18,6 +18,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from course_lib.deploy.export import (
     PROGRAM,
@@ -243,6 +244,9 @@ class _Quantiser(PostTrainingQuantization):
     """Paddle's, with thresholds of our own where its are too slow, crash or are given."""
 
     given: Mapping[str, float]
+    _algo: str  # these three are set by Paddle
+    _quantized_act_var_name: Any
+    _quantized_weight_var_name: Any
 
     def _collect_target_varnames(self) -> None:
         super()._collect_target_varnames()
@@ -611,7 +615,11 @@ def search(
     for algo in algo_list:
         for batch_size in batch_size_list:
             for batch_nums in batch_num_list:
-                how = {"algo": algo, "batch_size": batch_size, "batch_nums": batch_nums}
+                how: dict[str, Any] = {
+                    "algo": algo,
+                    "batch_size": batch_size,
+                    "batch_nums": batch_nums,
+                }
                 directory = Path(target, f"{algo}{batch_size}_{batch_nums}")
                 path = quantize_static(source, directory, calibration, name=name, **how, **options)
                 score = one_number("evaluate", evaluate(Predictor(path)))
@@ -658,7 +666,7 @@ def calibration_batches(
         problem = "is a TensorDataset, whose rows are tensors without names"
         raise InputError("calibration", problem, expected)
     if isinstance(calibration, paddle.io.DataLoader):
-        items = []
+        items: list = []
         for batch in calibration:
             if len(items) == batch_nums:
                 break

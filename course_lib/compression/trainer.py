@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from course_lib.compression.distillation import DistillTrainer, narrow, narrowed
 from course_lib.compression.pruning import (
@@ -98,7 +99,7 @@ class CompressTrainer(CourseTrainer):
     def __init__(self, *args, eval_examples: Sequence[dict] | None = None, **kwargs) -> None:
         super().__init__(*args, **kwargs)
         self.eval_examples = eval_examples
-        self._evaluate: Callable | None = None
+        self._evaluate: Any = None  # a function
         self._calc_loss: Callable | None = None
 
     def compress(
@@ -152,7 +153,7 @@ class CompressTrainer(CourseTrainer):
                 self.criterion or cross_entropy, _TwoMasks(model), batch, paddle.ones([1, 1])
             )
         parts = self._check_compression()
-        vars(self).pop("_eval_rows", None)  # of an earlier call
+        self.__dict__.pop("_eval_rows", None)  # of an earlier call
         training = self.model.training
         self.model.eval()
         try:
@@ -175,7 +176,7 @@ class CompressTrainer(CourseTrainer):
         given = args.input_infer_model_path
         baseline = self._export(self.model, output) if given is None else Path(given)
         add(baseline)
-        sources = [(None, self.model, baseline)]
+        sources: list[tuple] = [(None, self.model, baseline)]
         if "dynabert" in parts:
             sources = []
             for width, model in self._dynabert().items():
@@ -363,7 +364,7 @@ class CompressTrainer(CourseTrainer):
             model.train() if training else model.eval()
         return one_number("custom_evaluate", score)
 
-    def _built_in(self) -> Callable | None:
+    def _built_in(self) -> Any:
         name = type(self.model).__name__
         if multi_label(self.model):
             return label_f1
@@ -491,7 +492,8 @@ class CompressTrainer(CourseTrainer):
             columns |= dict.fromkeys(self.label_names)
         read = check_rows(name, dataset, list(columns), self.label_names)
         classes = getattr(getattr(self.model, "config", None), "num_labels", 1)
-        kind, logits = type(self.model).__name__, None
+        kind = type(self.model).__name__
+        logits: list[Any] | None = None
         if "SequenceClassification" in kind or "TokenClassification" in kind:
             logits = [None, classes] if "Sequence" in kind else [None, None, classes]
         check_labels(name, *read, logits, getattr(self.criterion, "ignore_index", IGNORED))

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from course_lib.data.readers import (
     check_label,
@@ -249,7 +250,7 @@ def read_squad(
             refuse(f"{where}.{key} is {got}", names[kind], value)
         return found
 
-    def objects(value: dict, key: str, where: str) -> Iterator[tuple[str, dict]]:
+    def objects(value: Any, key: str, where: str) -> Iterator[tuple[str, dict]]:
         for number, item in enumerate(get(value, key, list, where)):
             inner = f"{where}.{key}[{number}]".removeprefix("the file.")
             if not isinstance(item, dict):
@@ -279,7 +280,7 @@ def read_squad(
                 if not isinstance(impossible, bool):
                     problem = f"{asked_place}.is_impossible is a JSON {json_type(impossible)}"
                     refuse(problem, "true or false", asked)
-                example = {
+                example: dict[str, Any] = {
                     "id": name,
                     "context": context,
                     "question": text(asked, "question", asked_place),
@@ -315,9 +316,10 @@ class _Decoder(json.JSONDecoder):
         super().__init__(parse_int=lambda digits: (int if len(digits) < 19 else float)(digits))
         self.places: dict[int, int] = {}
         self.last = 0  # where the innermost value so far begins
-        self.parse_object = self._noting(json.decoder.JSONObject)
-        self.parse_array = self._noting(json.decoder.JSONArray)
-        self.scan_once = json.scanner.py_make_scanner(self)  # the one in C would not call these
+        self.parse_object = self._noting(json.decoder.JSONObject)  # type: ignore[attr-defined]
+        self.parse_array = self._noting(json.decoder.JSONArray)  # type: ignore[attr-defined]
+        # The scanner in C would not call these.
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
 
     def _noting(self, parse):
         def noted(text_and_end, *arguments):

@@ -407,14 +407,14 @@ def create_dataloader(
         label_list=getattr(dataset, "label_list", None),
     )
     lengths = [len(feature[0]) for feature in features]
-    options = {
+    options: dict[str, Any] = {
         "shuffle": mode == "train",
         "seed": seed,
         "num_replicas": num_replicas,
         "rank": rank,
     }
     if batching == "tokens":
-        sampler = TokenBudgetBatchSampler(lengths, max_tokens, **options)
+        sampler = TokenBudgetBatchSampler(lengths, max_tokens, **options)  # type: ignore[arg-type]
     else:
         if batching == "plain":
             lengths = [0] * len(features)

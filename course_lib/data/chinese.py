@@ -135,7 +135,7 @@ def _simplified() -> dict[int, str]:
     (table,) = (
         ast.literal_eval(node.value)
         for node in ast.parse(source).body
-        if isinstance(node, ast.Assign) and node.targets[0].id == "zh2hans"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "zh2hans"
     )
     table["餘"] = "余"  # the table says 馀, a form for family names
     return {

@@ -216,7 +216,8 @@ def _answer_tokens(
     example: dict[str, Any], offsets: list[tuple[int, int]], name: str
 ) -> list[tuple[int, int]]:
     """First and last token of each answer that has a token."""
-    answers, starts = example.get("answers"), example.get("answer_starts")
+    answers: Any = example.get("answers")
+    starts: Any = example.get("answer_starts")
     sizes = [len(each) if isinstance(each, (list, tuple)) else None for each in (answers, starts)]
     if None in sizes or sizes[0] != sizes[1]:
         problem = f"answers {answers!r:.40} and answer_starts {starts!r:.40}"

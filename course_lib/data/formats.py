@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from course_lib.data.splits import SPLITS
 from course_lib.runtime import InputError, atomic_file
@@ -242,7 +243,7 @@ def _write_questions(examples: Iterable[dict], path: str | os.PathLike, impossib
         seen.add(name)
         title = _stripped(example, "title", name) if "title" in example else ""
         context = _stripped(example, "context", name)
-        question = {"id": name, "question": _stripped(example, "question", name)}
+        question: dict[str, Any] = {"id": name, "question": _stripped(example, "question", name)}
         answers, starts = _list(example, "answers", name), _list(example, "answer_starts", name)
         if len(answers) != len(starts):
             problem = f"{len(answers)} answers and {len(starts)} answer_starts"
@@ -313,13 +314,13 @@ def _list(example: dict, key: str, name: str) -> list:
     return list(value)
 
 
-def _is_index(value: object, count: int) -> bool:
+def _is_index(value: Any, count: int) -> bool:
     whole = hasattr(value, "__index__") and not isinstance(value, bool)  # numpy's integers too
     return whole and 0 <= value < count
 
 
 def _binary(example: dict, name: str) -> str:
-    label = example.get("label")
+    label: Any = example.get("label")
     if not _is_index(label, 2):
         raise InputError(f"example {name}", f"label is {label!r}", "0 or 1")
     return str(int(label))

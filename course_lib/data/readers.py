@@ -91,7 +91,7 @@ def read_labelled(
     if path.suffix.lower() == ".jsonl":
         if columns is not None:
             raise InputError("columns", "given for a .jsonl file", f"keys {listed(names)}")
-        rows = list(_json_rows(content, path, names))
+        rows: list[tuple[int, dict]] = list(_json_rows(content, path, names))
     else:
         rows = list(_table_rows(content, path, columns, names))
     if not rows:

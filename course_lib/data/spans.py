@@ -30,7 +30,7 @@ def _bio_order(types: Sequence[str]) -> list[str]:
     return ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]
 
 
-def bio_ids(labels: Sequence[int], label_list: Sequence[str]) -> np.ndarray:
+def bio_ids(labels: Sequence[int] | np.ndarray, label_list: Sequence[str]) -> np.ndarray:
     """Label ids of any order as those of the order that `bio_spans` takes by default.
 
     Raises:
@@ -45,7 +45,9 @@ def bio_ids(labels: Sequence[int], label_list: Sequence[str]) -> np.ndarray:
     return np.where(labels < 0, labels, own[np.maximum(labels, 0)])
 
 
-def bio_spans(labels: Sequence[int], label_list: Sequence[str] | None = None) -> set[Span]:
+def bio_spans(
+    labels: Sequence[int] | np.ndarray, label_list: Sequence[str] | None = None
+) -> set[Span]:
     """The entities of a row of BIO label ids.
 
     Args:

@@ -119,7 +119,8 @@ class Batcher:
             return []
         length = {id(job): max(map(len, job[0])) for job in self._jobs}
         wanted = length[id(self._jobs[0])]
-        taken, room = set(), self.limits.max_batch
+        taken: set[int] = set()
+        room = self.limits.max_batch
         for job in sorted(self._jobs, key=lambda job: abs(length[id(job)] - wanted)):  # stable
             if len(job[0]) <= room or not taken:
                 taken.add(id(job))

@@ -20,6 +20,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from course_lib.models.files import VOCABULARIES, save_tokenizer
 from course_lib.models.patches import quiet_paddlenlp
@@ -140,7 +141,7 @@ _LABELLED = ("sequence classification", "token classification")
 
 
 def _in_order(
-    thresholds: Mapping[str, float] | None, labels: list[str] | None, problem: str | None
+    thresholds: Mapping[str, float] | None, labels: Any, problem: str | None
 ) -> list[float] | None:
     if thresholds is None:
         return None
@@ -154,7 +155,7 @@ def _in_order(
     return [float(thresholds[label]) for label in labels]
 
 
-def _is_share(value: object) -> bool:
+def _is_share(value: Any) -> bool:
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return number and 0 <= value <= 1  # and so no nan
 
@@ -333,7 +334,7 @@ def describe(prefix: Path) -> dict:
     return description
 
 
-def _are_names(value: object, description: dict) -> bool:
+def _are_names(value: Any, description: dict) -> bool:
     if value is None:
         return True
     texts = isinstance(value, list) and all(isinstance(name, str) and name for name in value)
@@ -341,7 +342,7 @@ def _are_names(value: object, description: dict) -> bool:
     return texts and not halves and 0 < len(value) == len(set(value))
 
 
-def _are_shares(value: object, description: dict) -> bool:
+def _are_shares(value: Any, description: dict) -> bool:
     if value is None:
         return True
     several = description.get("problem") == "multi_label"

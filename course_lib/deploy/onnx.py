@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from course_lib.deploy.export import (
     ONNX,
@@ -74,7 +75,7 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
             program, problem, "the FP32 export; Paddle Inference runs this one in INT8"
         )
     target = prefix.with_name(prefix.name + ONNX)
-    command = [sys.executable, "-c", _CONVERT, program, weights, str(opset)]
+    command = [sys.executable, "-c", _CONVERT, str(program), str(weights), str(opset)]
     done = subprocess.run(command, capture_output=True, env=machine.child_environment())
     if done.returncode != 0 or not done.stdout:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason"]
@@ -101,7 +102,7 @@ def _fold_masks(graph: onnx.GraphProto) -> None:
         product = made_by.get(lookup.input[0])
         if product is None or product.op_type != "Mul":
             continue
-        factors = [made_by.get(name) for name in product.input]
+        factors: list[Any] = [made_by.get(name) for name in product.input]
         if not all(factor is not None and factor.op_type == "Constant" for factor in factors):
             continue
         values = [numpy_helper.to_array(factor.attribute[0].t) for factor in factors]

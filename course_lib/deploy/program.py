@@ -66,7 +66,8 @@ def read_program(path: Path) -> Program:
 def _table_rows(block, inputs: set[str]) -> dict:
     """`rows` and `positions` of a Program."""
     rows: dict[str, int] = {}
-    positions, counted = None, set()  # positions are counted by a cumulative sum of ones
+    positions = None
+    counted: set[str] = set()  # positions are counted by a cumulative sum of ones
     for operator in [block.op(index) for index in range(block.op_size())]:
         if operator.type() == "lookup_table_v2":
             table = block.find_var(operator.input("W")[0].encode())

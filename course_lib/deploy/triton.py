@@ -23,6 +23,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from course_lib.deploy import triton_models
 from course_lib.deploy.export import (
@@ -248,7 +249,7 @@ def _check_model(directory: Path, config) -> None:
     file = directory / "config.pbtxt"
     if config.name not in ("", directory.name):  # Triton takes the directory's where it is empty
         raise InputError(file, f"its name is {config.name!r}", f"{directory.name!r}, the directory")
-    endings = {"python": (".py",), **BACKENDS}.get(config.backend)
+    endings: Any = {"python": (".py",), **BACKENDS}.get(config.backend)
     if endings is None and config.platform != "ensemble":
         problem = f"its backend is {config.backend!r}, its platform {config.platform!r}"
         raise InputError(file, problem, f"python, {', '.join(BACKENDS)} or an ensemble")

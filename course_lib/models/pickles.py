@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from course_lib.runtime import InputError
 from course_lib.runtime.trust import trusts_pickles
@@ -132,14 +132,15 @@ class _Unpickler(pickle._Unpickler):
         return _KNOWN[modern, name]
 
     def load_build(self) -> None:
-        state = self.stack.pop()
-        if isinstance(self.stack[-1], (_Array, _Dtype)):  # nothing else may get attributes
-            self.stack[-1].__setstate__(state)
+        stack: list = self.stack  # type: ignore[attr-defined]
+        state = stack.pop()
+        if isinstance(stack[-1], (_Array, _Dtype)):  # nothing else may get attributes
+            stack[-1].__setstate__(state)
 
-    dispatch[pickle.BUILD[0]] = load_build
+    dispatch[pickle.BUILD[0]] = load_build  # type: ignore[assignment]
 
 
-def _unwrapped(value: object, room: list[int]) -> object:
+def _unwrapped(value: Any, room: list[int]) -> object:
     """Plain objects; what stood for an array is one now.
 
     Args:

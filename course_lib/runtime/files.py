@@ -23,7 +23,7 @@ from course_lib.runtime.errors import InputError
 try:
     import fcntl
 except ImportError:  # Windows has no such locks
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 TRIES = 100  # while other processes replace the same directory
@@ -190,7 +190,7 @@ def _settle(previous: Path, target: Path, trash: Path) -> None:
 def _exchange(one: Path, other: Path) -> bool:
     """Let two directories change places in one step, or say that this system or disk cannot."""
     names, swap = (os.fsencode(one), os.fsencode(other)), 2  # RENAME_EXCHANGE, RENAME_SWAP
-    libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    libc: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
     if hasattr(libc, "renameat2"):  # Linux; -100 is AT_FDCWD
         failed = libc.renameat2(-100, names[0], -100, names[1], swap)
     elif hasattr(libc, "renamex_np"):  # macOS
@@ -326,7 +326,8 @@ def scratch_dir(name: str) -> Path:
         if os.getpid() == owner:  # not a fork that ends
             shutil.rmtree(directory, ignore_errors=True)
             lock.unlink(missing_ok=True)
-            handle.close()
+            if handle is not None:
+                handle.close()
 
     atexit.register(remove)
     return directory

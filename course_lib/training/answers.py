@@ -135,8 +135,8 @@ def decode_answers(
         if not 0 <= feature["example"] < len(found):
             problem = f"is of example {feature['example']}, and there are {len(found)}"
             raise InputError(f"feature {row}", problem, "the examples it was made from")
-        logits = [_row(logits, row, feature) for logits in (start_logits, end_logits)]
-        found[feature["example"]].append(_spans(*logits, feature, max_answer_length))
+        start, end = (_row(logits, row, feature) for logits in (start_logits, end_logits))
+        found[feature["example"]].append(_spans(start, end, feature, max_answer_length))
     results: list[dict[str, Any]] = []
     for index, (example, windows) in enumerate(zip(examples, found, strict=True)):
         if not windows:

@@ -15,6 +15,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
@@ -115,7 +116,8 @@ class _Child:
     CODE = "from course_lib.training.batch_size import _train; _train()"
 
     def __init__(self, job: dict, timeout: float) -> None:
-        self.job, self.timeout, self.process = job, timeout, None
+        self.job, self.timeout = job, timeout
+        self.process: Any = None  # a Popen with pipes while it runs
 
     def peak(self, size: int) -> int | None:
         """Peak bytes of the process while it trained on `size` examples; None: it ended."""

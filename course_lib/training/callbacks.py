@@ -7,7 +7,7 @@ import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from course_lib.data import ResumableBatchSampler
 from course_lib.runtime import InputError
@@ -97,7 +97,7 @@ class ThroughputCallback(TrainerCallback):
     def on_train_begin(self, args, state, control, **kwargs):
         self.real_tokens = self.padded_tokens = 0
         self.seconds = 0.0
-        self._loaded: tuple[int, int] | None = None
+        self._loaded: Any = None  # real tokens and all, of the batch that is at work
         self._since = time.perf_counter()
 
     @property

@@ -11,7 +11,7 @@ import math
 import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
@@ -78,7 +78,7 @@ def check_arguments(args: TrainingArguments) -> None:
         expected = "-1, so that num_train_epochs counts, or 1 at least"
         raise InputError("max_steps", f"is {args.max_steps!r}", expected)
     for name, (fits, expected) in reals.items():
-        value = getattr(args, name)
+        value: Any = getattr(args, name)
         if not isinstance(value, numbers.Real) or not math.isfinite(value) or not fits(value):
             raise InputError(name, f"is {value!r}", expected)
 
@@ -147,7 +147,7 @@ def check_labels(
     where: str,
     labels: Mapping[str, list[np.ndarray]],
     lengths: Sequence[int],
-    logits: Sequence[int] | None,
+    logits: Any,
     ignored: int = IGNORED,
 ) -> None:
     """Compare the labels that `check_rows` read with the shape of a model's output.

@@ -42,8 +42,10 @@ from paddlenlp.trainer import EvalPrediction, PdArgumentParser, TrainingArgument
 class DataArguments:
     """What is read."""
 
-    train_examples: int = field(default=None, metadata={"help": "so many reviews, default all"})
-    dev_examples: int = field(default=None, metadata={"help": "so many reviews, default all"})
+    train_examples: int | None = field(
+        default=None, metadata={"help": "so many reviews, default all"}
+    )
+    dev_examples: int = field(default=None, metadata={"help": "so many reviews, default all"})  # type: ignore[assignment]
     max_seq_length: int = field(default=128, metadata={"help": "tokens; longer texts are cut"})
 
 
@@ -51,7 +53,7 @@ class DataArguments:
 class ModelArguments:
     """What is trained."""
 
-    model_name_or_path: str = field(
+    model_name_or_path: str = field(  # type: ignore[assignment]
         default=None, metadata={"help": "a directory or a name of the hub, default the backbone"}
     )
     freeze_layers: int = field(default=0, metadata={"help": "encoder layers that do not learn"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import whole
@@ -133,7 +134,7 @@ def compare_freezing(
         gradient after the last step) and "milliseconds" of the fastest step.
     """
     whole("steps", steps, 1)
-    ways = {
+    ways: dict[str, Any] = {
         "nothing frozen": contextlib.nullcontext,
         "no_grad": no_grad_around,
         "hook": stopped_outputs,
@@ -147,7 +148,8 @@ def compare_freezing(
         if name == "optimizer":
             parameters = parameters_without(model, lambda one: one.startswith(prefix))  # noqa: B023
         optimizer = paddle.optimizer.AdamW(learning_rate, parameters=parameters)
-        times, model = [], model.train() or model
+        times: list[float] = []
+        model.train()
 
         def train(model=model, optimizer=optimizer, times=times) -> None:
             for _ in range(steps):

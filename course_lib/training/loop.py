@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from course_lib.data import ResumableBatchSampler
 from course_lib.training.prediction import evaluate, forward, training_mode
@@ -107,7 +108,8 @@ def fit(
     total_steps = sum(_epoch_steps(train_loader, epoch) for epoch in range(epochs))
     total_steps = total_steps if max_steps is None else min(total_steps, max_steps)
     optimizer, scheduler = create_optimizer(model, learning_rate, total_steps, warmup, weight_decay)
-    settings = {"seed": seed, "epochs": epochs, "learning_rate": learning_rate, "warmup": warmup}
+    settings: dict[str, Any] = {"seed": seed, "epochs": epochs}
+    settings |= {"learning_rate": learning_rate, "warmup": warmup}
     settings |= {"weight_decay": weight_decay, "early_stopping": early_stopping, "monitor": monitor}
     settings |= {**describe(model, train_loader, dev_loader), "total_steps": total_steps}
     run = Run(model, optimizer, scheduler, output_dir, keep_checkpoints, settings)

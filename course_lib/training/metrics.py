@@ -151,8 +151,8 @@ def _scores(counts: np.ndarray) -> dict[str, float]:
 
 
 def paired_bootstrap(
-    first: Sequence[float],
-    second: Sequence[float],
+    first: Sequence[float] | np.ndarray,
+    second: Sequence[float] | np.ndarray,
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 42,

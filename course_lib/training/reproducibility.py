@@ -118,7 +118,7 @@ def repeat_in_processes(
         for _ in range(times):
             try:
                 subprocess.run(
-                    command,
+                    list(map(str, command)),
                     check=True,
                     capture_output=True,
                     text=True,

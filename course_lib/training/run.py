@@ -8,6 +8,7 @@ import math
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
 from course_lib.data import ResumableBatchSampler
 from course_lib.data.features import IGNORED
@@ -229,7 +230,7 @@ class Scalars:
     }
 
     def __init__(self, log_dir: str | os.PathLike | None) -> None:
-        self.writer = None
+        self.writer: Any = None
         self.written = dict.fromkeys(self.TAGS, 0)
         if log_dir is not None:
             from visualdl import LogWriter  # slow to import

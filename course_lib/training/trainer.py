@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from course_lib.data import LengthGroupedBatchSampler
 from course_lib.models.backbone import check_same_labels
@@ -304,7 +305,7 @@ class CourseTrainer(Trainer):
         if self.args.should_save and self.args.local_rank == -1:
             self._rotate_checkpoints(output_dir=self.args.output_dir)
 
-    def _rotate_checkpoints(self, use_mtime: bool = False, output_dir: str | None = None) -> None:
+    def _rotate_checkpoints(self, use_mtime: bool = False, output_dir: Any = None) -> None:
         """Seal the new checkpoint, and only then delete old ones.
 
         By number, not by time: upstream's search by time takes every "checkpoint-*" for one of its

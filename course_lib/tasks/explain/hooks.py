@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from course_lib.data import convert_example
 from course_lib.deploy import Predictor, export_model
@@ -107,7 +108,7 @@ def attention_maps(model: paddle.nn.Layer, *inputs: paddle.Tensor) -> np.ndarray
             model), or computing again gives something else.
     """
     layers = list(encoder_layers(model).values())[1:]
-    attentions = [getattr(layer, "self_attn", None) for layer in layers]
+    attentions: list[Any] = [getattr(layer, "self_attn", None) for layer in layers]
     if not attentions or not all(isinstance(a, paddle.nn.MultiHeadAttention) for a in attentions):
         problem = "its layers have no self_attn of Paddle's"
         raise InputError(

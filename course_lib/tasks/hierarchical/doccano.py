@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from course_lib.data.readers import (
     check_label,
@@ -156,7 +157,7 @@ def _record(line: str, path: Path, number: int) -> tuple[str, list[str]]:
         if record.get(key) and not given:
             problem = f"has its labels in {key!r}: {what}"
             raise InputError(path, problem, f"an export of a project that gives {EXPECTED}", number)
-    labels = next(iter(given.values()), [])
+    labels: Any = next(iter(given.values()), [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         kinds = sorted({json_type(label) for label in labels} if isinstance(labels, list) else {})
         what = f"a list of {', '.join(kinds)}" if kinds else f"a JSON {json_type(labels)}"

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from course_lib.data.readers import check_label, check_text, read_lines, shown
 from course_lib.runtime import InputError, atomic_file
@@ -227,9 +228,7 @@ def _plain(text: str, where: str, number: int) -> str:
     return text
 
 
-def _scan_labels(
-    path: Path, complete: bool, separator: str
-) -> tuple[Taxonomy | None, list[Finding]]:
+def _scan_labels(path: Path, complete: bool, separator: str) -> tuple[Any, list[Finding]]:
     """The taxonomy of the lines that can be used, None without any; and the faults."""
     findings: list[Finding] = []
     lines: dict[str, int] = {}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from course_lib.compression import load_pruned
 from course_lib.compression.pruning import HEADS, multi_label
@@ -290,7 +291,7 @@ def train(
     checkpoint = None
     if init_from_ckpt is not None and (init_from_ckpt == NEWEST or Path(init_from_ckpt).is_dir()):
         checkpoint = True if init_from_ckpt == NEWEST else str(init_from_ckpt)
-        if checkpoint is not True and (Path(checkpoint) / CHECKPOINT_DIR).is_dir():
+        if isinstance(checkpoint, str) and (Path(checkpoint) / CHECKPOINT_DIR).is_dir():
             problem = "is what a training left, and no checkpoint"
             expected = f'its weight file, to begin with; "{NEWEST}", to go on; or one of '
             raise InputError(init_from_ckpt, problem, f"{expected}{CHECKPOINT_DIR}/")
@@ -298,15 +299,19 @@ def train(
     if warmup_steps is not None:
         schedule = {"lr_scheduler_type": "linear", "warmup_steps": warmup_steps}
     first = paddle.distributed.get_rank() == 0  # the others see its files
-    place = {"command": "hierarchical train", "go_on": checkpoint is True, "keep": WHOLE}
+    place: dict[str, Any] = {
+        "command": "hierarchical train",
+        "go_on": checkpoint is True,
+        "keep": WHOLE,
+    }
     if isinstance(checkpoint, str):  # it may lie there
         place |= {"again": True, "keep": None}
     if first:
         check_output_dir(save_dir, **place)
     if checkpoint is True:
-        began = read_marker(save_dir).get("weights")
-        if began is not None and not any(save_dir.glob(WHOLE)):
-            problem = f"was to begin with {began}, and has no whole checkpoint"
+        begun = read_marker(save_dir).get("weights")
+        if begun is not None and not any(save_dir.glob(WHOLE)):
+            problem = f"was to begin with {begun}, and has no whole checkpoint"
             raise InputError(save_dir, problem, "that file as init_from_ckpt, to start again")
     seed_everything(seed)  # before the model: its new head is random
     model, tokenizer = load_backbone(
@@ -352,7 +357,9 @@ def train(
         multi_label_features(examples, tokenizer, taxonomy, classifier.max_seq_length)
         for examples in (train_examples, dev_examples)
     ]
-    began = {} if init_from_ckpt is None or checkpoint else {"weights": str(init_from_ckpt)}
+    began: dict[str, Any] = (
+        {} if init_from_ckpt is None or checkpoint else {"weights": str(init_from_ckpt)}
+    )
     with claim(save_dir, **place, **began) if first else nullcontext():
         trainer = CourseTrainer(
             model=model,

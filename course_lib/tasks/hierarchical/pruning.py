@@ -45,8 +45,8 @@ class PruneArguments(CompressionArguments):
 class DataArguments:
     """What is read."""
 
-    dataset_dir: str = field(default=None, metadata={"help": "with train.txt, dev.txt, label.txt"})
-    max_seq_length: int = field(default=None, metadata={"help": "tokens; default: as in training"})
+    dataset_dir: str = field(default=None, metadata={"help": "with train.txt, dev.txt, label.txt"})  # type: ignore[assignment]
+    max_seq_length: int = field(default=None, metadata={"help": "tokens; default: as in training"})  # type: ignore[assignment]
     train_file: str = field(default="train.txt", metadata={"help": "in dataset_dir"})
     dev_file: str = field(default="dev.txt", metadata={"help": "in dataset_dir"})
     label_file: str = field(default="label.txt", metadata={"help": "in dataset_dir"})

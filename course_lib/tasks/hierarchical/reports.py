@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from course_lib.runtime import InputError, atomic_file
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
@@ -30,7 +31,7 @@ def scores(counts: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def averages(true: np.ndarray, predicted: np.ndarray) -> dict[str, dict[str, float]]:
+def averages(true: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """Accuracy (all labels of a text right), and macro and micro figures.
 
     Micro counts all decisions together, so frequent labels weigh most. Macro is the mean over

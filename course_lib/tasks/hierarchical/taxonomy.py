@@ -34,7 +34,7 @@ class Taxonomy:
             raise InputError("separator", f"is {separator!r}", 'characters such as "##"')
         labels = check_labels(labels)
         known = set(labels)
-        parents = {}
+        parents: dict[str, tuple[str, ...]] = {}
         for label in labels:
             fault = path_fault(label, separator)
             if fault:

@@ -108,7 +108,7 @@ def decode(
     gains = _log_odds(probabilities) - _log_odds(limits)
     # what passes exactly counts as passed, as it does without the hierarchy
     gains = np.where((gains <= 0) & (probabilities >= limits), 1e-9, gains)
-    below = {label: [] for label in (None, *taxonomy.labels)}
+    below: dict[str | None, list[int]] = {label: [] for label in (None, *taxonomy.labels)}
     for label in taxonomy.labels:
         for parent in taxonomy.parents(label) or (None,):
             below[parent].append(taxonomy.ids[label])

@@ -77,7 +77,7 @@ class SwapWords:
         self.rate = rate
 
     def __call__(self, text: str, random: np.random.RandomState) -> str:
-        words = _cut(text)
+        words = list(_cut(text))
         if len(words) < 2:
             return text
         for _ in range(max(1, round(self.rate * len(words)))):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from course_lib.data import batchify_fn, convert_example, convert_pair_example
 from course_lib.deploy import Predictor
@@ -483,7 +484,7 @@ def _outputs(model, rows: Sequence[tuple], batch_size: int) -> np.ndarray:
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def _check_model(model: object, kind: type, *others: type) -> None:
+def _check_model(model: Any, kind: type, *others: type) -> None:
     """Refuse what is neither a model of this kind nor, where it is allowed, a Predictor of one."""
     is_export = isinstance(model, Predictor)
     name = model.description.get("class") if is_export else type(model).__name__

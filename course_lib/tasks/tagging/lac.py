@@ -19,6 +19,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from course_lib.data.people_daily import read_lines, text
 from course_lib.data.readers import decode, read_bytes
@@ -266,8 +267,9 @@ def add_label(tagger: LacTagger, name: str, like: str, margin: float = 1.0) -> t
     weight = tagger.classifier.weight.numpy()[:, source]
     bias = tagger.classifier.bias.numpy()[source]
     bias[old:] -= margin
-    transitions = tagger.crf.transitions.numpy()[source][:, source]
-    crf_lr = tagger.crf.transitions.optimize_attr["learning_rate"]
+    crf: Any = tagger.crf
+    transitions = crf.transitions.numpy()[source][:, source]
+    crf_lr = crf.transitions.optimize_attr["learning_rate"]
     tagger.classifier = nn.Linear(weight.shape[0], old + 2)
     tagger.classifier.weight.set_value(weight)
     tagger.classifier.bias.set_value(bias)
@@ -279,7 +281,7 @@ def add_label(tagger: LacTagger, name: str, like: str, margin: float = 1.0) -> t
 
 def relabel(
     tagger: LacTagger, texts: Sequence[str], names: Mapping[str, str], batch_size: int = 32
-) -> list[dict[str, list]]:
+) -> list[dict[str, Any]]:
     """Training examples for a new class without tagging everything by hand.
 
     The names get their class; all else keeps the tags that the tagger gives today, so that further

@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from course_lib.data.readers import read_lines
 from course_lib.runtime import InputError
@@ -93,7 +94,7 @@ class TermTree:
         waiting = dict(rows)
         for start in rows:  # parents first, wherever they stand
             chain: dict[str, None] = {}
-            name: str | None = start
+            name = start
             while name in waiting and name not in chain:
                 chain[name] = None
                 name = waiting[name][1].parent
@@ -200,10 +201,11 @@ def match(
     """
     if isinstance(pieces, (bytes, Mapping)):
         raise InputError("pieces", f"is of type {type(pieces).__name__}", "a text or words")
-    words, classes = [], []
+    words: list[str] = []
+    classes: list[Any] = []
     for piece in pieces:
         pair = isinstance(piece, (tuple, list)) and len(piece) == 2
-        word, kind = piece if pair else (piece, None)
+        word, kind = (piece[0], piece[1]) if pair else (piece, None)
         if not isinstance(word, str):
             raise InputError("pieces", f"has {piece!r:.40}", "words or (word, class)")
         if allowed is not None and kind is None:
@@ -261,7 +263,7 @@ def bioes_spans(labels: Sequence[str]) -> list[tuple[int, int, str]]:
             label of another form.
     """
     spans = []
-    begin = None  # where the open entity began
+    begin: Any = None  # where the open entity began
     for place, label in enumerate([*labels, "O"]):
         part, _, kind = label.partition("-")
         where = f"labels, place {place}"
