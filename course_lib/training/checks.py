@@ -79,7 +79,7 @@ def check_arguments(args: TrainingArguments) -> None:
         raise InputError("max_steps", f"is {args.max_steps!r}", expected)
     for name, (fits, expected) in reals.items():
         value: Any = getattr(args, name)
-        if not isinstance(value, numbers.Real) or not math.isfinite(value) or not fits(value):
+        if not isinstance(value, numbers.Real) or not (math.isfinite(value) and fits(float(value))):
             raise InputError(name, f"is {value!r}", expected)
 
 
