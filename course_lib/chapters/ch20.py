@@ -19,7 +19,7 @@ def recall_against_time(frame: pd.DataFrame, count: int) -> CourseFigure:
     """Show what each way to search finds and how long it takes; up and to the left is better.
 
     Args:
-        frame: of `course_lib.recipes.compare_search`.
+        frame: of `compare_search`.
         count: the K of the recall that is drawn, with its interval.
     """
     columns = [f"{name}@{count}" for name in ("recall", "low", "high")]

@@ -1,4 +1,4 @@
-"""Training steps, one on a batch, whole or in pieces, or many: what other recipes build on."""
+"""Training steps, one on a batch, whole or in pieces, or many: what the other modules build on."""
 
 from __future__ import annotations
 

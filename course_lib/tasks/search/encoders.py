@@ -3,7 +3,7 @@
 FAQ: what is the difference between semantic indexing and semantic matching?
 
 Indexing has to find a few texts among many, so each text is read once, beforehand, and becomes a
-vector (`BiEncoder`; `course_lib.recipes.sentence_index` searches them). Matching has to judge a
+vector (`BiEncoder`; `course_lib.tasks.search.index` searches them). Matching has to judge a
 few pairs well, so each pair is read anew, one text in sight of the other (`CrossEncoder`). Both
 are trained from pairs of texts that belong together; other texts of the batch, or those that the
 index wrongly found, are what does not belong.

@@ -1,7 +1,7 @@
 """An index of sentences by their vectors, what it is held to, and how both are measured.
 
 FAQ: what is the difference between semantic indexing and semantic matching? The models are in
-`course_lib.recipes.semantic_search`.
+`course_lib.tasks.search.encoders`.
 """
 
 from __future__ import annotations

