@@ -278,7 +278,9 @@ def test_an_export_replaces_an_older_one_and_leaves_other_files(classifier, expo
 
 def test_an_export_beside_a_foreign_model_leaves_it_whole(classifier, tmp_path):
     paddle.seed(9)
-    other, tokenizer = load_backbone("fresh", vocab_texts=["天地玄黄"] * 3, num_classes=3, **SIZES)
+    other, tokenizer = load_backbone(
+        "fresh", vocab_texts=["天地玄黄"] * 3, num_classes=3, **tiny.SIZES
+    )
     theirs = save_model(other, tokenizer, tmp_path / "theirs")
     before = {file.name: file.read_bytes() for file in theirs.iterdir()}
     for own_tokenizer in (None, classifier[1]):

@@ -121,7 +121,7 @@ def load_review_tree(
 
     def read(name: str) -> list[dict]:
         if name != GOLD:
-            reviews = load_reviews(name, max_examples, seed).data
+            reviews = load_reviews(name, max_examples, seed)
             return [
                 {"text": review["text"], "labels": rule_labels(review), "id": review["id"]}
                 for review in reviews
@@ -131,7 +131,7 @@ def load_review_tree(
             {"id": each, "label": VERDICTS.index(paths[1].split(SEPARATOR)[1])}
             for each, paths in labels.items()
         ]
-        texts = {row["id"]: row["text"] for row in load_reviews("test").data}
+        texts = {row["id"]: row["text"] for row in load_reviews("test")}
         kept = [row["id"] for row in balanced(verdicts, max_examples, seed)]
         return [{"text": texts[each], "labels": labels[each], "id": each} for each in kept]
 

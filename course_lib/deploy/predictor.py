@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from course_lib.data import batchify_fn, convert_example
 from course_lib.deploy.export import (
@@ -82,14 +83,14 @@ class Predictor:
 
     def _load(self, int8: bool | None, mkldnn: bool) -> None:
         self.description = describe(self.path)
-        self.labels: list[str] | None = self.description.get("labels")
+        self.labels: Any = self.description.get("labels")
         self.max_length: int | None = self.description.get("max_length")
         self.problem: str = self.description.get("problem") or "single_label"
         self.thresholds: list[float] | None = self.description.get("thresholds")
         for ending in ENDINGS[self.backend]:
             check_file(self.path.with_name(self.path.name + ending), self.description)
         if self.backend == "paddle":
-            self._engine = PaddleEngine(self.path, int8, self.threads, mkldnn)
+            self._engine: Any = PaddleEngine(self.path, int8, self.threads, mkldnn)
         else:
             from course_lib.deploy.onnx import OnnxEngine  # a library that Paddle's users may lack
 
@@ -255,4 +256,4 @@ class Predictor:
         counts = {name: [0, 0] for name in PRIMITIVES.values()}
         for (name, number_format, _), count in self.kernels().items():
             counts[name][0 if number_format in ("s8", "u8") else 1] += count
-        return {name: tuple(count) for name, count in counts.items()}
+        return {name: (int8, others) for name, (int8, others) in counts.items()}

@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.predictor import Predictor
@@ -245,8 +245,8 @@ def running(model_dir: str | os.PathLike, *options: str) -> Iterator[tuple[str, 
     """
     command = [sys.executable, "-m", "course_lib", "serve", str(model_dir), "--port", "0", *options]
     with tempfile.TemporaryFile() as errors:
-        pipes = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
-        process = subprocess.Popen(command, env=machine.child_environment(), **pipes)
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
+        process: Any = subprocess.Popen(command, env=machine.child_environment(), **pipes)
         try:
             line = process.stdout.readline()  # empty once it has ended
             if not line:

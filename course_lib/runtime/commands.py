@@ -51,7 +51,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
 
     try:
         with warnings.catch_warnings(), _ends_quietly():
-            warnings.showwarning = show
+            warnings.showwarning = show  # type: ignore[assignment]
             return command() or 0
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -7,7 +7,7 @@ import numbers
 import re
 from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +44,7 @@ def one_line(text: str) -> str:
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def whole(name: str, value: object, min_: float = -math.inf, max_: float = math.inf) -> int:
+def whole(name: str, value: Any, min_: float = -math.inf, max_: float = math.inf) -> int:
     """Return a whole number as an int, NumPy's too; raise InputError about `name` otherwise.
 
     Raises:
@@ -58,7 +58,7 @@ def whole(name: str, value: object, min_: float = -math.inf, max_: float = math.
     return int(value)
 
 
-def finite(name: str, value: object, above: float = -math.inf, below: float = math.inf) -> float:
+def finite(name: str, value: Any, above: float = -math.inf, below: float = math.inf) -> float:
     """Return a finite number between two others as a float; raise InputError otherwise.
 
     Raises:

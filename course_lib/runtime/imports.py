@@ -30,7 +30,7 @@ def _corrected(module: ModuleType) -> Iterator[None]:
     """Correct a module while the block executes it."""
     if module.__name__ in _STATISTICS:
         yield
-        module.DOWNLOAD_CHECK = True
+        vars(module)["DOWNLOAD_CHECK"] = True
         return
     printed = io.StringIO()
     try:
@@ -76,6 +76,6 @@ def install() -> None:
     warnings.filterwarnings("ignore", message="Setuptools is replacing distutils")
     for name in _STATISTICS:
         if name in sys.modules:
-            sys.modules[name].DOWNLOAD_CHECK = True
+            vars(sys.modules[name])["DOWNLOAD_CHECK"] = True
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
