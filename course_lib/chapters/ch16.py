@@ -6,6 +6,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from course_lib.data import create_dataloader, load_reviews
 from course_lib.models import encoder_of, load_backbone, save_model
@@ -36,7 +37,7 @@ METHODS = (
 
 
 def vector_effect(
-    load: Callable[[], tuple[PretrainedModel, object]],
+    load: Callable[[], tuple[PretrainedModel, Any]],
     words: Sequence[str],
     texts: Sequence[str],
     hidden: float = 0.15,
@@ -95,7 +96,9 @@ def vector_effect(
 
 def _spell(tokenizer, pieces, words, guessed, masks) -> tuple:
     """Ids, the places of the tokens between the words, the hidden ones, the word to guess."""
-    ids, between, masked, word = [tokenizer.cls_token_id], [], [], 0
+    ids, word = [tokenizer.cls_token_id], 0
+    between: list[int] = []
+    masked: list[int] = []
     for number, (piece, mask) in enumerate(zip(pieces, masks, strict=True)):
         tokens = tokenizer.convert_tokens_to_ids(tokenizer.tokenize(piece))
         word = len(ids) if number == guessed else word

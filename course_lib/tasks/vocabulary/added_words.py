@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from course_lib.models.files import (
     check_saved,
@@ -180,7 +181,7 @@ def save_with_words(model: PretrainedModel, tokenizer, directory: str | os.PathL
 
 
 def load_with_words(
-    directory: str | os.PathLike, model_class: type, **config
+    directory: str | os.PathLike, model_class: Any, **config
 ) -> tuple[PretrainedModel, object]:
     """Load what `save_with_words` wrote, and check that the two fit each other.
 

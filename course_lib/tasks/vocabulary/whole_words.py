@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 from course_lib.data.batching import map_by_length
 from course_lib.runtime import InputError
@@ -134,8 +135,9 @@ def restore_words(
     spelled = {tuple(encoder(word)[0]) for word in words}
     random = np.random.default_rng(seed)
     questions = []
+    nothing: tuple[Any, Any] = np.zeros(0, "int64"), []
     for text in texts:
-        ids, starts = next(iter(make_sequences([text], encoder, max_seq_length)), ([], []))
+        ids, starts = next(iter(make_sequences([text], encoder, max_seq_length)), nothing)
         spans = [
             (begin, end)
             for begin, end in pairwise([*np.flatnonzero(starts), len(ids)])
