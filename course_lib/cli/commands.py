@@ -17,6 +17,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from course_lib.cli.shared import (
+    MODEL_DIR,
+    check_model_dir,
+    checked_length,
+    print_json,
+    split_columns,
+)
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.commands import exit_status, positive, whole
 from course_lib.runtime.outputs import (
@@ -29,7 +36,6 @@ from course_lib.runtime.outputs import (
 )
 from course_lib.runtime.trust import trust_pickles
 
-MODEL_DIR = "model"
 CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
 MOST_CLASSES = 100  # whose probabilities predict writes; of more, the most probable ones
 FEW_STEPS = 50  # of training; with fewer a classifier has hardly left its start
@@ -444,31 +450,3 @@ def load_trained(args: argparse.Namespace):
     trained_with = getattr(model.config, "max_seq_length", None)
     max_seq_length = checked_length(args.max_seq_length or trained_with, model)
     return model, tokenizer, {"batch_size": args.batch_size, "max_seq_length": max_seq_length}
-
-
-def check_model_dir(model_dir: Path) -> None:
-    """Refuse, before anything is read or loaded, a directory without a model."""
-    if not (model_dir / "config.json").is_file():
-        inside = model_dir / MODEL_DIR
-        expected = str(inside) if inside.is_dir() else f"the {MODEL_DIR}/ that train wrote"
-        raise InputError(model_dir, "holds no model", expected)
-
-
-def checked_length(max_seq_length: int | None, model) -> int:
-    """The tokens to cut at: what was asked for, else 128, or fewer where the model takes fewer."""
-    most = model.config.max_position_embeddings
-    if max_seq_length is None:
-        return min(128, most)
-    if max_seq_length > most:
-        raise InputError("--max_seq_length", f"is {max_seq_length}", f"at most {most}, the model's")
-    return max_seq_length
-
-
-def split_columns(columns: str | None) -> list[str] | None:
-    return None if columns is None else [name.strip() for name in columns.split(",")]
-
-
-def print_json(value: dict) -> None:
-    # In a C locale Chinese text becomes \u escapes, which are the same JSON.
-    escape = sys.stdout.encoding.lower() != "utf-8"
-    print(json.dumps(value, ensure_ascii=escape, allow_nan=False), flush=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course_lib.cli.commands import check_model_dir, checked_length, print_json, split_columns
+from course_lib.cli.shared import check_model_dir, checked_length, print_json, split_columns
 from course_lib.compression.trainer import CompressTrainer
 from course_lib.data import convert_example, load_reviews, read_examples
 from course_lib.data.readers import listed

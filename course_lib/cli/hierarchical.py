@@ -18,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from course_lib.cli.shared import print_json
 from course_lib.runtime import InputError, atomic_file, check_writable, errors
 from course_lib.runtime.commands import exit_status, positive, whole
 from course_lib.runtime.outputs import check_output_dir, claim
@@ -440,9 +441,3 @@ def run_to_doccano(args: argparse.Namespace) -> None:
     write_doccano(
         args.output_path, read_dataset(directory / args.file, taxonomy, args.complete_labels)
     )
-
-
-def print_json(value: dict) -> None:
-    # In a C locale Chinese text becomes \u escapes, which are the same JSON.
-    escape = (sys.stdout.encoding or "ascii").lower() != "utf-8"
-    print(json.dumps(value, ensure_ascii=escape), flush=True)
