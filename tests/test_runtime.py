@@ -70,6 +70,19 @@ print("survived")
     assert "distutils" not in done.stderr
 
 
+def test_a_logger_and_a_handler_of_sigterm_outlive_the_import_of_paddle():
+    code = """
+import course_lib, logging, os, signal
+signal.signal(signal.SIGTERM, lambda *_: print("handled", flush=True))
+import paddle
+logging.getLogger("paddle.base.io").warning("logged")  # it was made during the import
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    for steps in ("1", "0"):
+        done = python(code, COURSE_TUNING=steps)
+        assert done.returncode == 0 and done.stdout == "handled\n" and "logged" in done.stderr
+
+
 def test_importing_course_lib_imports_neither_paddle_nor_numpy():
     done = python("import sys, course_lib; print({'paddle', 'numpy'} & set(sys.modules))")
     assert done.stdout.strip() == "set()"

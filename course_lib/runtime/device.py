@@ -114,13 +114,14 @@ def probe_gpu(index: int = 0, command: Sequence[str] | None = None, timeout: flo
     """
     command = command or [sys.executable, "-c", _PROBE, str(index)]
     try:
-        code, output = machine.run(command, timeout)
+        code, output, errors = machine.run(command, timeout)
     except OSError as error:
         return Probe("error", f"the GPU probe cannot start ({error.strerror})", "set COURSE_DEVICE")
     report: dict = {}
     for line in output.splitlines():
         if line.startswith(("CARD ", "PROBE ")):
             report.update(json.loads(line.split(" ", 1)[1]))
+    output += errors
     if code is None:
         status = "hung"
     elif code < 0:

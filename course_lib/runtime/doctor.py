@@ -161,13 +161,12 @@ def check_imports(
 ) -> Finding:
     """Import the packages in a subprocess, so that a crash of theirs is not the doctor's."""
     command = command or (sys.executable, "-c", _IMPORTS)
-    code, output = machine.run([*command, *names], timeout)
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    if code == 0 and "IMPORTED" in lines:
+    code, output, errors = machine.run([*command, *names], timeout)
+    if code == 0 and "IMPORTED" in output.split():
         return Finding(OK, "imports", f"{', '.join(names)} can be imported")
-    begun = ["course_lib", *(line[10:] for line in lines if line.startswith("IMPORTING "))]
-    words = [line for line in lines if not line.startswith("IMPORTING ")]
-    reason = words[-1][:300] if words else ""
+    begun = ["course_lib", *re.findall(r"^IMPORTING (\S+)", output, re.MULTILINE)]
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    reason = lines[-1][:300] if lines else ""
     if code is None:
         reason = f"it did not end within {timeout:g} s"
     elif code < 0:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import importlib.abc
 import importlib.machinery
-import io
 import signal
 import sys
 import threading
@@ -25,6 +24,26 @@ _BANNER = ("WARNING: OMP_NUM_THREADS set to", "PLEASE USE OMP_NUM_THREADS WISELY
 _STATISTICS = ("paddlenlp.utils.downloader", "paddlenlp.taskflow.utils")
 
 
+class _WithoutBanner:
+    """A text stream that passes everything on to `stream` but paddle's banner.
+
+    Loggers that are made during the import keep writing to it, so it may not just collect.
+    """
+
+    def __init__(self, stream):
+        self._stream, self._dropped = stream, False
+
+    def write(self, text: str) -> int:
+        line_end_of_banner = self._dropped and text == "\n"  # print() writes it separately
+        self._dropped = text.startswith(_BANNER)
+        if self._dropped or line_end_of_banner:
+            return len(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+
 @contextlib.contextmanager
 def _corrected(module: ModuleType) -> Iterator[None]:
     """Correct a module while the block executes it."""
@@ -32,14 +51,8 @@ def _corrected(module: ModuleType) -> Iterator[None]:
         yield
         vars(module)["DOWNLOAD_CHECK"] = True
         return
-    printed = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(printed):
-            yield
-    finally:
-        if sys.stderr is not None:
-            lines = printed.getvalue().splitlines(keepends=True)
-            sys.stderr.writelines(line for line in lines if not line.startswith(_BANNER))
+    with contextlib.redirect_stderr(sys.stderr and _WithoutBanner(sys.stderr)):
+        yield
     handler = signal.getsignal(signal.SIGTERM)
     if callable(handler) and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)

@@ -132,27 +132,25 @@ def child_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
 
 
-def run(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
+def run(command: Sequence[str], timeout: float) -> tuple[int | None, str, str]:
     """Run a command that may crash or hang, in a child that can import course_lib.
 
     Returns:
         Its exit status, negative for a signal and None where it did not end within `timeout`
-        seconds, and all that it printed on both streams.
+        seconds; what it printed to standard output; and to standard error.
 
     Raises:
         OSError: it cannot be started.
     """
     try:
         done = subprocess.run(
-            list(command),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout,
-            env=child_environment(),
+            list(command), capture_output=True, timeout=timeout, env=child_environment()
         )
+        code, streams = done.returncode, (done.stdout, done.stderr)
     except subprocess.TimeoutExpired as error:
-        return None, (error.stdout or b"").decode(errors="replace")
-    return done.returncode, done.stdout.decode(errors="replace")
+        code, streams = None, (error.stdout, error.stderr)
+    output, errors = ((stream or b"").decode(errors="replace") for stream in streams)
+    return code, output, errors
 
 
 def uses_glibc() -> bool:
