@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def as_locked(lock: str = "cpu.txt") -> dict[str, str]:
-    return doctor.read_lock(ROOT / "requirements" / lock)
+    return doctor._read_lock(ROOT / "requirements" / lock)
 
 
 def levels(findings) -> list[str]:
@@ -71,13 +71,13 @@ def test_without_paddle_the_doctor_still_speaks(tmp_path):
     [((3, 9, 18), BROKEN), ((3, 10, 0), OK), ((3, 12, 9), OK), ((3, 13, 0), BROKEN)],
 )
 def test_python_version(version, level):
-    assert levels([doctor.check_python(version)]) == [level]
+    assert levels([doctor._check_python(version)]) == [level]
 
 
 def test_packages_as_locked_are_fine():
     for lock in ("cpu.txt", "gpu-cu118.txt"):
         installed = {**as_locked(lock), "something-else": "1"}
-        packages, pins = *doctor.check_packages(installed), *doctor.check_pins(installed)
+        packages, pins = *doctor._check_packages(installed), *doctor._check_pins(installed)
         assert levels([packages, pins]) == [OK, OK]
         assert lock in pins.message and "paddlenlp 2.8.1" in packages.message
 
@@ -95,7 +95,7 @@ def test_packages_as_locked_are_fine():
 def test_a_violated_pin_is_named_with_its_fix(change, python, level):
     packages = {**as_locked(), **change}
     packages = {name: version for name, version in packages.items() if version}
-    (pins,) = doctor.check_pins(packages, python=python)
+    (pins,) = doctor._check_pins(packages, python=python)
     assert levels([pins]) == [level]
     for name, version in change.items():
         assert f"{name} is {version or 'missing'} instead of {as_locked()[name]}" in pins.message
@@ -104,11 +104,11 @@ def test_a_violated_pin_is_named_with_its_fix(change, python, level):
 
 def test_both_builds_of_paddle_at_once_are_broken():
     both = {**as_locked(), **as_locked("gpu-cu118.txt")}
-    assert BROKEN in levels(doctor.check_packages(both))
+    assert BROKEN in levels(doctor._check_packages(both))
 
 
 def test_a_copy_without_the_locks_is_only_noticed(tmp_path):
-    assert levels(doctor.check_pins(as_locked(), tmp_path)) == [NOTICE]
+    assert levels(doctor._check_pins(as_locked(), tmp_path)) == [NOTICE]
 
 
 @pytest.mark.parametrize(
@@ -125,26 +125,26 @@ def test_a_copy_without_the_locks_is_only_noticed(tmp_path):
 def test_a_failing_import_is_named_with_its_fix(last_words, fix):
     code = f"import os, sys, time; print('IMPORTING paddle', flush=True); {last_words}"
     timeout = 2 if "sleep" in last_words else 600
-    finding = doctor.check_imports(command=[sys.executable, "-c", code], timeout=timeout)
+    finding = doctor._check_imports(command=[sys.executable, "-c", code], timeout=timeout)
     assert levels([finding]) == [BROKEN]
     assert "paddle" in finding.message and fix in finding.fix
 
 
 def test_a_missing_package_is_named():
-    finding = doctor.check_imports(["json", "a_package_that_does_not_exist"])
+    finding = doctor._check_imports(["json", "a_package_that_does_not_exist"])
     assert levels([finding]) == [BROKEN]
     assert finding.message.startswith("a_package_that_does_not_exist cannot be imported")
-    assert doctor.check_imports(["json"]).level == OK
+    assert doctor._check_imports(["json"]).level == OK
 
 
 def test_threads(monkeypatch):
     monkeypatch.delenv("COURSE_TUNING", raising=False)
     for threads, level in (("2", NOTICE), ("4", OK), ("8", NOTICE)):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
-        found = [item for item in doctor.check_tuning(cores=4) if item.name == "threads"]
+        found = [item for item in doctor._check_tuning(cores=4) if item.name == "threads"]
         assert levels(found) == [level]
     monkeypatch.setenv("COURSE_TUNING", "0")
-    assert NOTICE in levels(item for item in doctor.check_tuning(cores=8) if item.name == "tuning")
+    assert NOTICE in levels(item for item in doctor._check_tuning(cores=8) if item.name == "tuning")
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_threads(monkeypatch):
     ],
 )
 def test_instruction_sets(flags, architecture, level, text):
-    finding = doctor.check_cpu(machine.CPU("V", "M", frozenset(flags.split())), architecture)
+    finding = doctor._check_cpu(machine.CPU("V", "M", frozenset(flags.split())), architecture)
     assert levels([finding]) == [level] and text in finding.message
 
 
 def test_memory():
-    assert levels(doctor.check_space(memory=2 << 30))[0] == NOTICE
-    assert levels(doctor.check_space(memory=8 << 30))[0] == OK
+    assert levels(doctor._check_space(memory=2 << 30))[0] == NOTICE
+    assert levels(doctor._check_space(memory=8 << 30))[0] == OK
 
 
 def test_both_disks_are_looked_at_where_there_are_two(tmp_path, monkeypatch):
@@ -175,14 +175,14 @@ def test_both_disks_are_looked_at_where_there_are_two(tmp_path, monkeypatch):
     monkeypatch.setattr(
         doctor.shutil, "disk_usage", lambda place: SimpleNamespace(free=free[place])
     )
-    found = list(doctor.check_space(8 << 30, ROOT, ROOT))
+    found = list(doctor._check_space(8 << 30, ROOT, ROOT))
     assert [one.name for one in found] == ["memory", "disk"]
 
     class Elsewhere(type(other)):
         def stat(self, **options):
             return SimpleNamespace(st_dev=-1)
 
-    *_, disk, temporary = doctor.check_space(8 << 30, ROOT, Elsewhere(other))
+    *_, disk, temporary = doctor._check_space(8 << 30, ROOT, Elsewhere(other))
     assert disk.level == OK and temporary.level == NOTICE
     assert str(other) in temporary.message and "TMPDIR" in temporary.fix
 
@@ -192,7 +192,7 @@ def test_no_place_for_temporary_files_is_said(monkeypatch):
         raise FileNotFoundError("No usable temporary directory found")
 
     monkeypatch.setattr(doctor.tempfile, "gettempdir", none)
-    _, problem, disk = doctor.check_space(8 << 30)
+    _, problem, disk = doctor._check_space(8 << 30)
     assert problem.level == BROKEN and "TMPDIR" in problem.fix
     assert disk.name == "disk"
 
@@ -220,21 +220,21 @@ GPU_WHEEL = {"paddlepaddle-gpu": "2.6.2"}
     ],
 )
 def test_gpus(packages, card, probe, level, text):
-    (finding,) = doctor.check_gpu(packages, [card], probe=lambda index: probe)
+    (finding,) = doctor._check_gpu(packages, [card], probe=lambda index: probe)
     assert levels([finding]) == [level]
     assert text in finding.message and card.name in finding.message
 
 
 def test_the_remedy_for_a_card_without_the_gpu_build_fits_the_card():
-    fixes = [next(doctor.check_gpu({}, [card])).fix for card in (A10, H100, M60)]
+    fixes = [next(doctor._check_gpu({}, [card])).fix for card in (A10, H100, M60)]
     assert "LOCK=gpu-cu118" in fixes[0]
     assert "CUDA 12" in fixes[1] and "LOCK" not in fixes[1]
     assert "stay on the CPU" in fixes[2]
 
 
 def test_no_gpu_and_a_silent_driver(tmp_path):
-    assert levels(doctor.check_gpu({}, [], driver_files=tmp_path / "none")) == [OK]
-    assert levels(doctor.check_gpu({}, [], driver_files=tmp_path)) == [NOTICE]
+    assert levels(doctor._check_gpu({}, [], driver_files=tmp_path / "none")) == [OK]
+    assert levels(doctor._check_gpu({}, [], driver_files=tmp_path)) == [NOTICE]
 
 
 def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys):
@@ -242,7 +242,7 @@ def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys)
     notice = doctor.Finding(NOTICE, "gpu:0", "H100", "stay on the CPU")
     broken = doctor.Finding(BROKEN, "pins", "numpy is 2.0", "run `make env`")
     for findings, status in (([fine, notice], 0), ([fine, notice, broken], 1)):
-        monkeypatch.setattr(doctor, "diagnose", lambda findings=findings: findings)
+        monkeypatch.setattr(doctor, "_diagnose", lambda findings=findings: findings)
         assert doctor.report() == status
         text = capsys.readouterr().out
         assert "! gpu:0   H100\n          fix: stay on the CPU" in text
@@ -256,6 +256,6 @@ def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys)
 )
 def test_a_variable_that_would_stop_a_notebook_is_broken(name, value, monkeypatch):
     monkeypatch.setenv(name, value)
-    found = [finding for finding in doctor.check_variables() if finding.level == doctor.BROKEN]
+    found = [finding for finding in doctor._check_variables() if finding.level == doctor.BROKEN]
     assert [finding.name for finding in found] == [name]
     assert value in found[0].message and name in found[0].fix

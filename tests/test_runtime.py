@@ -152,7 +152,7 @@ def test_mkl_is_set_on_amd_with_avx2_only(vendor, flags, expected, monkeypatch):
     monkeypatch.delenv("MKL_DEBUG_CPU_TYPE", raising=False)
     try:
         detail = tuning._mkl()
-    except tuning.Skipped as reason:
+    except tuning._Skipped as reason:
         detail = str(reason)
     finally:
         os.environ.pop("MKL_DEBUG_CPU_TYPE", None)  # monkeypatch restores what was there before
@@ -161,7 +161,7 @@ def test_mkl_is_set_on_amd_with_avx2_only(vendor, flags, expected, monkeypatch):
 
 def test_mallopt_is_left_alone_without_glibc(monkeypatch):
     monkeypatch.setattr(machine, "uses_glibc", lambda: False)
-    with pytest.raises(tuning.Skipped, match="not the GNU C library"):
+    with pytest.raises(tuning._Skipped, match="not the GNU C library"):
         tuning._malloc()
 
 

@@ -65,7 +65,7 @@ class Finding:
     fix: str = ""
 
 
-def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Finding:
+def _check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Finding:
     text = ".".join(map(str, version))
     if PYTHONS[0] <= version[:2] <= PYTHONS[1]:
         return Finding(OK, "python", f"{text} in {sys.prefix}")
@@ -89,7 +89,7 @@ def _normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def read_lock(path: Path) -> dict[str, str]:
+def _read_lock(path: Path) -> dict[str, str]:
     """Return {name: version} that the lock demands of this Python.
 
     Raises:
@@ -103,7 +103,7 @@ def read_lock(path: Path) -> dict[str, str]:
     return {_normalised(n): version for n, version, m in rows if not m or Marker(m).evaluate()}
 
 
-def check_packages(packages: dict[str, str]) -> Iterator[Finding]:
+def _check_packages(packages: dict[str, str]) -> Iterator[Finding]:
     """Report the packages that people ask about first, and whether both builds are installed."""
     builds = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if name in packages]
     shown = [f"{name} {packages[name]}" for name in (*builds, *SHOWN) if name in packages]
@@ -113,7 +113,7 @@ def check_packages(packages: dict[str, str]) -> Iterator[Finding]:
         yield Finding(BROKEN, "packages", problem, REINSTALL)
 
 
-def check_pins(
+def _check_pins(
     packages: dict[str, str],
     requirements: Path = ROOT / "requirements",
     python: tuple[int, ...] = sys.version_info[:2],
@@ -125,7 +125,7 @@ def check_pins(
     """
     lock = requirements / ("gpu-cu118.txt" if "paddlepaddle-gpu" in packages else "cpu.txt")
     try:
-        pins = read_lock(lock)
+        pins = _read_lock(lock)
     except OSError:
         problem, fix = f"not compared: there is no {lock}", "run the doctor in a checkout"
         yield Finding(NOTICE, "pins", problem, f"{fix} of the course")
@@ -154,7 +154,7 @@ def check_pins(
             yield Finding(level, "pins", problem + "; ".join(texts[:8]) + more, fix)
 
 
-def check_imports(
+def _check_imports(
     names: Sequence[str] = ("paddle", "paddlenlp", "paddleslim"),
     command: Sequence[str] | None = None,
     timeout: float = 300,
@@ -176,7 +176,7 @@ def check_imports(
     return Finding(BROKEN, "imports", problem, fix)
 
 
-def check_variables() -> Iterator[Finding]:
+def _check_variables() -> Iterator[Finding]:
     """Look at the variables that the notebooks read, before one of them stops at its first cell."""
     device = os.environ.get("COURSE_DEVICE") or "auto"
     for name, read in (
@@ -190,7 +190,7 @@ def check_variables() -> Iterator[Finding]:
             yield Finding(BROKEN, name, str(error), f"unset {name}, or set what is expected")
 
 
-def check_tuning(cores: int | None = None) -> Iterator[Finding]:
+def _check_tuning(cores: int | None = None) -> Iterator[Finding]:
     """Report the steps of runtime.prepare, then threads that were set lower or higher than best."""
     for name, state in tuning.applied().items():
         yield Finding(OK, f"tuning.{name}", ("" if state["applied"] else "-: ") + state["detail"])
@@ -210,7 +210,7 @@ def check_tuning(cores: int | None = None) -> Iterator[Finding]:
     yield Finding(NOTICE, "threads", problem, f"unset OMP_NUM_THREADS{reason}")
 
 
-def check_cpu(cpu: machine.CPU | None = None, architecture: str = platform.machine()) -> Finding:
+def _check_cpu(cpu: machine.CPU | None = None, architecture: str = platform.machine()) -> Finding:
     cpu = cpu or machine.cpu()
     if architecture.lower() not in ("x86_64", "amd64"):
         problem = f"{architecture}: the course is tested on x86-64, and INT8 needs it"
@@ -231,7 +231,7 @@ def check_cpu(cpu: machine.CPU | None = None, architecture: str = platform.machi
     return Finding(OK, "cpu", message)
 
 
-def check_space(
+def _check_space(
     memory: int | None = None, directory: Path = ROOT, temporary: Path | None = None
 ) -> Iterator[Finding]:
     """Report memory (cgroup limits included) and the room on the course's disk, in GiB.
@@ -261,7 +261,7 @@ def _amount(name: str, amount: int, state: str, needed: int, fix: str) -> Findin
     return Finding(NOTICE if low else OK, name, text, fix if low else "")
 
 
-def check_gpu(
+def _check_gpu(
     packages: dict[str, str],
     cards: Iterable[machine.GPU] | None = None,
     probe: Callable[[int], Probe] = probe_gpu,
@@ -298,23 +298,23 @@ def _remedy_without_gpu_build(capability: tuple[int, int]) -> str:
     return f"run `make LOCK=gpu-cu118 env` (driver {DRIVER} or later)"
 
 
-def diagnose() -> list[Finding]:
+def _diagnose() -> list[Finding]:
     """Examine everything; takes as long as importing paddle and trying the GPUs."""
     packages = installed()
     return [
-        check_python(),
-        *check_packages(packages),
-        *check_pins(packages),
-        check_imports(),
-        *check_variables(),
-        *check_tuning(),
-        check_cpu(),
-        *check_space(),
-        *check_gpu(packages),
+        _check_python(),
+        *_check_packages(packages),
+        *_check_pins(packages),
+        _check_imports(),
+        *_check_variables(),
+        *_check_tuning(),
+        _check_cpu(),
+        *_check_space(),
+        *_check_gpu(packages),
     ]
 
 
-def render(findings: Sequence[Finding], encoding: str = "utf-8") -> str:
+def _render(findings: Sequence[Finding], encoding: str = "utf-8") -> str:
     """Return the report for people: aligned lines, a mark, and the fix below what needs one."""
     marks = {OK: "✓", NOTICE: "!", BROKEN: "✗"}
     try:
@@ -335,12 +335,12 @@ def render(findings: Sequence[Finding], encoding: str = "utf-8") -> str:
 
 def report(as_json: bool = False) -> int:
     """Examine everything, print what was found, and return 1 if something is broken, else 0."""
-    findings = diagnose()
+    findings = _diagnose()
     broken = any(finding.level == BROKEN for finding in findings)
     if as_json:
         status, rows = BROKEN if broken else OK, [asdict(finding) for finding in findings]
         content = {"status": status, "tuning": tuning.applied(), "findings": rows}
         print(json.dumps(content, ensure_ascii=False, indent=2))
     else:
-        print(render(findings, sys.stdout.encoding or "ascii"))
+        print(_render(findings, sys.stdout.encoding or "ascii"))
     return int(broken)

@@ -44,18 +44,18 @@ CUDA_LIBRARIES = re.compile(
 _applied: dict[str, dict] = {}
 
 
-class Skipped(Exception):
+class _Skipped(Exception):
     """A step has nothing to do here; the message says why."""
 
 
 def _before_paddle() -> None:
     if "paddle" in sys.modules:
-        raise Skipped("paddle was imported first")
+        raise _Skipped("paddle was imported first")
 
 
 def _unless_set(variable: str) -> None:
     if os.environ.get(variable):
-        raise Skipped(f"{variable}={os.environ[variable]} was set already")
+        raise _Skipped(f"{variable}={os.environ[variable]} was set already")
 
 
 def _zlib() -> str:
@@ -84,9 +84,9 @@ def _mkl() -> str:
     """Give MKL's AVX2 code to AMD processors, to which it otherwise gives its slowest path."""
     cpu = machine.cpu()
     if cpu.vendor != "AuthenticAMD":
-        raise Skipped("not an AMD processor")
+        raise _Skipped("not an AMD processor")
     if cpu.flags and "avx2" not in cpu.flags:
-        raise Skipped("this processor has no AVX2")
+        raise _Skipped("this processor has no AVX2")
     _before_paddle()
     _unless_set("MKL_DEBUG_CPU_TYPE")
     os.environ["MKL_DEBUG_CPU_TYPE"] = "5"
@@ -96,9 +96,9 @@ def _mkl() -> str:
 def _malloc() -> str:
     """Keep freed pages for the next tensor instead of returning them to the system each time."""
     if not machine.uses_glibc():
-        raise Skipped("not the GNU C library")
+        raise _Skipped("not the GNU C library")
     if "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
-        raise Skipped("GLIBC_TUNABLES was set already")
+        raise _Skipped("GLIBC_TUNABLES was set already")
     import ctypes
 
     libc = ctypes.CDLL(None)
@@ -111,7 +111,7 @@ def _malloc() -> str:
         else:
             kept.append(f"{name} was refused")
     if not done:
-        raise Skipped(", ".join(kept))
+        raise _Skipped(", ".join(kept))
     return ", ".join(done + kept)
 
 
@@ -124,16 +124,16 @@ def _cuda() -> str:
     """
     paddle = importlib.util.find_spec("paddle")
     if paddle is None or paddle.origin is None:
-        raise Skipped("paddle is not installed")
+        raise _Skipped("paddle is not installed")
     libs = Path(paddle.origin).parent / "libs"
     places = sorted(libs.parents[1].glob("nvidia/*/lib/lib*.so*"))
     libraries = [path for path in places if CUDA_LIBRARIES.fullmatch(path.name)]
     if not libraries:
-        raise Skipped("no CUDA 11.8 libraries from pip")
+        raise _Skipped("no CUDA 11.8 libraries from pip")
     try:
         importlib.metadata.distribution("paddlepaddle-gpu")
     except importlib.metadata.PackageNotFoundError:
-        raise Skipped("the CPU build of paddle") from None
+        raise _Skipped("the CPU build of paddle") from None
     try:
         for library in libraries:
             for name in (library.name, library.name.partition(".so")[0] + ".so"):
@@ -145,7 +145,7 @@ def _cuda() -> str:
     except FileExistsError:
         pass  # another process is at the same work
     except OSError as error:
-        raise Skipped(f"cannot link the CUDA libraries into {libs} ({error.strerror})") from None
+        raise _Skipped(f"cannot link the CUDA libraries into {libs} ({error.strerror})") from None
     return f"{len(libraries)} CUDA libraries linked into {libs}"
 
 
@@ -195,7 +195,7 @@ def prepare() -> None:
             continue
         try:
             _applied[name] = {"applied": True, "detail": step()}
-        except Skipped as reason:
+        except _Skipped as reason:
             _applied[name] = {"applied": False, "detail": str(reason)}
     imports.install()
 
