@@ -14,7 +14,7 @@ from pathlib import Path
 
 import course_lib  # noqa: F401
 from course_lib.runtime import InputError
-from course_lib.training import find_checkpoints
+from course_lib.training import create_optimizer, find_checkpoints, load_state, save_state
 from course_lib.training.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -27,6 +27,7 @@ from course_lib.training.checkpoint import (
 import numpy as np
 import paddle
 import pytest
+import recipe_runs
 import training_runs as runs
 
 SCRIPT = Path(__file__).with_name("training_runs.py")
@@ -321,6 +322,31 @@ def test_other_settings_are_refused_in_words(unbroken, settings, name):
         runs.train(**{"output_dir": directory, "resume": True, "early_stopping": 2, **settings})
 
 
+def test_a_loop_of_one_s_own_goes_on_to_the_same_bits(tmp_path):
+    batch = recipe_runs.batch()
+
+    def pieces(seed=1):
+        model = recipe_runs.build(seed=seed)
+        return (model, *create_optimizer(model, 1e-2, 6))
+
+    unbroken, optimizer, schedule = pieces()
+    recipe_runs.some_steps(unbroken, batch, optimizer, 3, schedule)
+    save_state(tmp_path, unbroken, optimizer, schedule, 3)
+    rate = optimizer.get_lr()
+    recipe_runs.some_steps(unbroken, batch, optimizer, 3, schedule, first=3)
+    paddle.nn.Linear(2, 2)  # shifts the generated names of what is built next
+    model, optimizer, schedule = pieces(seed=2)
+    step = load_state(tmp_path, model, optimizer, schedule)
+    assert step == 3 and optimizer.get_lr() == rate > 0
+    recipe_runs.some_steps(model, batch, optimizer, 3, schedule, first=step)
+    assert runs.weights_digest(model) == runs.weights_digest(unbroken)
+    other = recipe_runs.build(num_hidden_layers=1)
+    with pytest.raises(InputError, match="is of another model"):
+        load_state(tmp_path, other, *create_optimizer(other, 1e-2, 6))
+    with pytest.raises(InputError, match="holds no checkpoint"):
+        load_state(tmp_path / "none", model, optimizer, schedule)
+
+
 def budget(max_tokens: int) -> dict:
     return {"batching": "tokens", "max_tokens": max_tokens}
 
@@ -383,7 +409,7 @@ def test_an_output_directory_that_cannot_be_written(tmp_path):
 
 def test_another_number_of_threads_is_warned_about(tmp_path, unbroken, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "77")
-    with pytest.warns(UserWarning, match="threads .* 77"):
+    with pytest.warns(UserWarning, match="OMP_NUM_THREADS .* 77"):
         runs.train(resume=find_checkpoints(unbroken[0])[-1], early_stopping=2)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import importlib
@@ -15,17 +14,16 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
 from course_lib.runtime.machine import child_environment
 
 import paddle
 from paddlenlp.transformers import PretrainedModel
 
 MB = 2**20
+CHILD = "from course_lib.training.batch_size import train_child; train_child()"
 
 
 @dataclass(frozen=True)
@@ -44,163 +42,80 @@ class BatchSearch:
 
 
 def largest_batch(
-    model: PretrainedModel,
-    length: int,
-    budget: int,
-    most: int = 4096,
-    timeout: float = 300,
+    model: PretrainedModel, length: int, budget: int, max_size: int = 4096, timeout: float = 300
 ) -> BatchSearch:
     """Find the largest batch whose training steps stay within `budget`, by training on it.
 
     A child process of limited memory builds the same model with random weights and takes AdamW
     steps on random ids, on the CPU, so that an out-of-memory ends the child and not the notebook.
-    Sizes grow, guided by the peaks so far, until one does not fit; the answer is within an eighth
-    of the true limit. On a GPU read `paddle.device.cuda.max_memory_allocated()` after a step.
+    Sizes double until one does not fit; another child then goes on from the last one that fitted,
+    an eighth at a time. On a GPU read `paddle.device.cuda.max_memory_allocated()` after a step.
 
     Args:
         model: a PaddleNLP classifier; its class and configuration are what is used.
-        length: tokens an example.
+        length: tokens per example.
         budget: bytes of the whole process, which holds Paddle (some 500 MB) as well.
-        most: no larger batch is tried.
-        timeout: seconds for one size, and for the start.
+        max_size: no larger batch is tried.
+        timeout: seconds for one child.
 
     Raises:
-        InputError: another model, a length that it has no positions for, a budget that Paddle and
-            the model alone exceed, a system without /proc, or a child that cannot build or train
-            the model, or not in time.
+        InputError: Paddle and the model alone exceed the budget; the system has no /proc; the child
+            cannot build or train the model.
+        subprocess.TimeoutExpired: a child took too long.
     """
-    kind = type(model)
-    if not isinstance(model, PretrainedModel) or not hasattr(model.config, "num_labels"):
-        raise InputError("model", f"is a {kind.__name__}", "a PaddleNLP classifier")
-    positions = getattr(model.config, "max_position_embeddings", None)
-    length = whole("length", length, 1, positions or float("inf"))
-    budget, most = whole("budget", budget, 1), whole("most", most, 1)
     if not Path("/proc/self/status").exists():
         raise InputError("largest_batch", "needs Linux's /proc", "a Linux machine")
     tried: list[tuple[int, int | None]] = []
-    low, high, size = 0, most + 1, 1
+    sizes = [2**power for power in range(max_size.bit_length()) if 2**power < max_size]
+    sizes.append(max_size)
     with tempfile.TemporaryDirectory(prefix="largest-batch-") as directory:
         with quiet_paddlenlp():
             model.config.save_pretrained(directory)
+        kind = type(model)
         job = {"class": [kind.__module__, kind.__name__], "config": directory}
-        child = _Child({**job, "length": length, "budget": budget}, timeout)
-        try:
-            while high - low > max(1, low // 8):
-                peak = child.peak(size)
-                tried.append((size, peak))
-                fits = peak is not None and peak <= budget
-                low, high = (size, high) if fits else (low, size)
-                size = _next_size(tried, low, high, budget)
-        finally:
-            child.end()
-    return BatchSearch(low, tried)
+        job |= {"length": length, "budget": budget}
+        while sizes:
+            tried += _peaks(job, sizes, timeout)
+            fitted = {size for size, peak in tried if peak is not None and peak <= budget}
+            largest = max(fitted, default=0)
+            limit = min((size for size, _ in tried if size not in fitted), default=max_size)
+            step = max(1, largest // 8)
+            sizes = list(range(largest + step, limit, step))
+    return BatchSearch(largest, tried)
 
 
-def _next_size(tried: list[tuple[int, int | None]], low: int, high: int, budget: int) -> int:
-    """Where the line through the two largest peaks meets the budget, within bounds."""
-    known = sorted({(size, peak) for size, peak in tried if peak is not None and peak <= budget})
-    guess = 2 * low
-    if len(known) > 1 and known[-1][1] > known[-2][1]:
-        slope = (known[-1][1] - known[-2][1]) / (known[-1][0] - known[-2][0])
-        guess = min(4 * low, low + int((budget - known[-1][1]) / slope))
-    guess = max(guess, low + max(1, low // 8))
-    if guess >= high:
-        failed = any(size == high for size, _ in tried)
-        guess = (low + high) // 2 if failed else high - 1
-    return max(guess, low + 1)
-
-
-class _Child:
-    """A process that trains on batches of the sizes it is told; begun anew when one ends it."""
-
-    CODE = "from course_lib.training.batch_size import _train; _train()"
-
-    def __init__(self, job: dict, timeout: float) -> None:
-        self.job, self.timeout = job, timeout
-        self.process: Any = None  # a Popen with pipes while it runs
-
-    def peak(self, size: int) -> int | None:
-        """Peak bytes of the process while it trained on `size` examples; None: it ended."""
-        if self.process is None:
-            self.begin()
-        with contextlib.suppress(BrokenPipeError):  # it ended before it was asked
-            self.process.stdin.write(f"{size}\n")
-            self.process.stdin.flush()
-        answer = self.answer()
-        if answer is not None:
-            return answer["peak"]
-        status, reason = self.process.wait(), self.reason()
-        self.end()
-        if status == 1 and not any(word in reason.lower() for word in ("memory", "alloc")):
+def _peaks(job: dict, sizes: list[int], timeout: float) -> list[tuple[int, int | None]]:
+    """Train on batches of these sizes in one child, until one does not fit."""
+    process = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        input=json.dumps({**job, "sizes": sizes}),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**child_environment(), "CUDA_VISIBLE_DEVICES": ""},
+    )
+    reason = " ".join(process.stderr.split())[-300:]
+    lines = [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        raise InputError("model", f"cannot be built in a child: {reason}", "a class to import")
+    if lines[0]["resident"] >= job["budget"]:
+        needed = f"more than {lines[0]['resident'] / MB:.0f} MB, what Paddle and the model take"
+        raise InputError("budget", f"is {job['budget'] / MB:.0f} MB", needed)
+    peaks: list[tuple[int, int | None]]
+    peaks = [(size, line["peak"]) for size, line in zip(sizes, lines[1:], strict=False)]
+    if process.returncode:
+        by_memory = any(word in reason.lower() for word in ("memory", "alloc"))
+        if process.returncode == 1 and not by_memory:
             raise InputError("model", f"cannot be trained in a child: {reason}", "a classifier")
-        return None
-
-    def begin(self) -> None:
-        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed by end()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", self.CODE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.said,
-            text=True,
-            env={**child_environment(), "CUDA_VISIBLE_DEVICES": ""},
-            start_new_session=True,
-        )
-        self.process.stdin.write(json.dumps(self.job) + "\n")
-        self.process.stdin.flush()
-        ready = self.answer()
-        if ready is None:
-            self.process.wait()
-            reason = self.reason()
-            self.end()
-            raise InputError("model", f"cannot be built in a child: {reason}", "a class to import")
-        if ready["resident"] >= self.job["budget"]:
-            self.end()
-            problem = f"is {self.job['budget'] / MB:.0f} MB"
-            needed = f"more than {ready['resident'] / MB:.0f} MB, what Paddle and the model take"
-            raise InputError("budget", problem, needed)
-
-    def answer(self) -> dict | None:
-        """The child's next line of JSON; None when it ends."""
-        late = threading.Event()
-
-        def stop() -> None:
-            late.set()
-            self.process.kill()
-
-        clock = threading.Timer(self.timeout, stop)
-        clock.start()
-        try:
-            for line in self.process.stdout:  # Paddle may say something, too
-                if line.startswith("{"):
-                    return json.loads(line)
-        finally:
-            clock.cancel()
-        if late.is_set():
-            self.end()
-            raise InputError("timeout", f"of {self.timeout:g} s has passed", "a longer one")
-        return None
-
-    def reason(self) -> str:
-        """The end of what the child has said of its end."""
-        self.said.seek(0)
-        return " ".join(self.said.read().split())[-300:]
-
-    def end(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            for stream in (self.process.stdin, self.process.stdout, self.said):
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-            self.process = None
+        peaks.append((sizes[len(peaks)], None))
+    return peaks
 
 
-def _train() -> None:
-    """The child of `largest_batch`: reads a job (JSON), then sizes; answers each on a line."""
+def train_child() -> None:
+    """The child of `largest_batch`: reads a job (JSON) and writes the peak of each size."""
     import resource
 
-    job = json.loads(sys.stdin.readline())
+    job = json.load(sys.stdin)
     Path("/proc/self/oom_score_adj").write_text("1000")  # rather this one than the notebook
     kind = getattr(importlib.import_module(job["class"][0]), job["class"][1])
     with quiet_paddlenlp():
@@ -227,18 +142,21 @@ def _train() -> None:
         os._exit(os.EX_UNAVAILABLE)
 
     threading.Thread(target=watch, daemon=True).start()
-    for line in sys.stdin:
+    for size in job["sizes"]:
         gc.collect()
         if hasattr(libc, "malloc_trim"):
             libc.malloc_trim(0)  # what an earlier size has left is not this one's
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         for _ in range(2):
-            step(int(line))
-        print(json.dumps({"peak": _status("VmHWM")}), flush=True)
+            step(size)
+        peak = _status("VmHWM")
+        print(json.dumps({"peak": peak}), flush=True)
+        if peak > budget:
+            break
 
 
 def _status(name: str) -> int:
-    """A figure of /proc/self/status in bytes."""
+    """A value of /proc/self/status in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024

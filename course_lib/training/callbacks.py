@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.data import ResumableBatchSampler
 from course_lib.runtime import InputError
-from course_lib.training.loop import seed_step
+from course_lib.training.reproducibility import seed_step
 
 from paddlenlp.trainer import TrainerCallback
 from paddlenlp.trainer.integrations import VisualDLCallback

@@ -1,7 +1,9 @@
-"""Checkpoints that a kill at any moment cannot spoil, and that say so when something else did."""
+"""Checkpoints that a kill at any moment cannot damage, and that name the file that is damaged."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -9,8 +11,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.models.files import read_weights, write_weights
-from course_lib.runtime import InputError, atomic_directory
+from course_lib.models.files import check_weights, read_weights, shapes_of, write_weights
+from course_lib.runtime import InputError, atomic_directory, atomic_file
 from course_lib.runtime.files import read_json, read_unmixed
 from course_lib.runtime.manifest import (
     COMPLETE,
@@ -47,6 +49,18 @@ class Checkpoint:
     optimizer: Arrays
     state: dict
     best: Arrays | None = None
+
+    @classmethod
+    def of(cls, model, optimizer, scheduler, best: Arrays | None = None, **state) -> Checkpoint:
+        """Copies of a model's weights, an optimizer's moments and a scheduler's numbers."""
+        state["scheduler"] = scheduler.state_dict()
+        return cls(model_arrays(model), optimizer_arrays(optimizer, model), state, best)
+
+    def restore(self, model, optimizer, scheduler) -> None:
+        """Put weights, moments and the learning rate back into objects that are built alike."""
+        model.set_state_dict(self.model)
+        restore_optimizer(optimizer, model, self.optimizer)
+        scheduler.set_state_dict(self.state["scheduler"])
 
 
 def model_arrays(model: paddle.nn.Layer) -> Arrays:
@@ -147,12 +161,12 @@ def _read(path: Path) -> Checkpoint:
     try:
         files = verify_checkpoint(path)
     except InputError as error:
-        older = [p for p in find_checkpoints(path.parent) if p.name < path.name and _is_complete(p)]
-        advice = (
-            f'resume="{older[-1]}", the newest complete one'
-            if older
-            else "a complete checkpoint; none is left, so start without resume"
-        )
+        advice = "a complete checkpoint; none is left, so start without resume"
+        for older in reversed(find_checkpoints(path.parent)):
+            with contextlib.suppress(InputError):
+                if older.name < path.name and verify_checkpoint(older):
+                    advice = f'resume="{older}", the newest complete one'
+                    break
         raise InputError(error.where, error.problem, advice) from None
     return Checkpoint(
         model=read_weights(path / "model.safetensors"),
@@ -162,27 +176,77 @@ def _read(path: Path) -> Checkpoint:
     )
 
 
-def verify_checkpoint(path: str | os.PathLike) -> set[str]:
+def verify_checkpoint(path: Path) -> set[str]:
     """Compare a checkpoint's files with its manifest; return the files' names.
 
     Raises:
         InputError: naming the first file that is missing or differs.
     """
-    path = Path(path)
     if not path.is_dir():
         raise InputError(path, "does not exist", "a checkpoint directory")
     files = read_manifest(path)
-    names = set(files)
-    if names - {BEST} != REQUIRED:
-        problem = f"is damaged: it lists {', '.join(sorted(names)) or 'no file'}"
+    if files.keys() - {BEST} != REQUIRED:
+        problem = f"is damaged: it lists {', '.join(sorted(files)) or 'no file'}"
         raise InputError(path / MANIFEST, problem, ", ".join(sorted(REQUIRED)))
     verify_files(path, files)
-    return names
+    return set(files)
 
 
-def _is_complete(path: Path) -> bool:
-    try:
-        verify_checkpoint(path)
-    except InputError:
-        return False
-    return True
+def save_state(directory: str | os.PathLike, model, optimizer, scheduler, step: int) -> Path:
+    """Save all that a warm restart of your own loop needs, as `directory/checkpoint-STEP`.
+
+    Whole runs: `training.fit(..., output_dir=..., resume=True)`, or `CourseTrainer`.
+
+    Raises:
+        InputError: the directory cannot be written.
+    """
+    return save_checkpoint(directory, step, Checkpoint.of(model, optimizer, scheduler, step=step))
+
+
+def load_state(directory: str | os.PathLike, model, optimizer, scheduler) -> int:
+    """Put back the newest state that `save_state` wrote; return its step.
+
+    The next step is then the same to the bit as without a stop, if it gets the same batch and,
+    with dropout, the same seed: `training.loop.seed_step(seed, step)` before each step.
+
+    Raises:
+        InputError: there is none, it is damaged, or it belongs to another model.
+    """
+    paths = find_checkpoints(directory)
+    if not paths:
+        raise InputError(directory, "holds no checkpoint", "a directory that save_state wrote")
+    checkpoint = load_checkpoint(paths[-1])
+    shapes = {name: value.shape for name, value in checkpoint.model.items()}
+    check_weights(paths[-1], shapes, shapes_of(model), "a checkpoint of this model")
+    checkpoint.restore(model, optimizer, scheduler)
+    return checkpoint.state["step"]
+
+
+def save_plain(layer: paddle.nn.Layer, file: str | os.PathLike) -> Path:
+    """Save any layer's weights with `paddle.save`, whole or not at all.
+
+    A PaddleNLP model with its configuration and tokenizer: `course_lib.models.save_model`.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    buffer = io.BytesIO()  # paddle.save takes a name or a BytesIO, and no open file
+    paddle.save(layer.state_dict(), buffer)
+    with atomic_file(file, "wb") as opened:
+        opened.write(buffer.getbuffer())
+    return Path(file)
+
+
+def load_plain(layer: paddle.nn.Layer, file: str | os.PathLike) -> None:
+    """Fill a layer with what `save_plain` or `paddle.save` wrote, all of it or nothing.
+
+    `set_state_dict` alone only warns of a name that is missing and leaves that weight random.
+
+    Raises:
+        InputError: no such file, a damaged one, a pickle that holds more than arrays, or one whose
+            names or shapes are not the layer's; the layer is then as before.
+    """
+    state = read_weights(file)
+    shapes = {name: value.shape for name, value in state.items()}
+    check_weights(file, shapes, shapes_of(layer), "the weights of a layer that is built alike")
+    layer.set_state_dict(state)

@@ -11,7 +11,6 @@ On GPUs leave out `--backend gloo` and say `--devices 0,1`; on several machines 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -31,9 +30,9 @@ from course_lib.runtime.files import read_json
 from course_lib.runtime.outputs import lock_directory
 from course_lib.training.callbacks import ThroughputCallback
 from course_lib.training.checks import check_arguments
+from course_lib.training.reproducibility import digest
 from course_lib.training.trainer import CourseTrainer
 
-import paddle
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.trainer import EvalPrediction, PdArgumentParser, TrainingArguments
 
@@ -190,14 +189,6 @@ def read_arguments(file: str, parser: PdArgumentParser) -> list[str]:
 def accuracy(prediction: EvalPrediction) -> dict[str, float]:
     """The share of right classes, of logits [N, classes] and labels [N]."""
     return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
-
-
-def digest(model: paddle.nn.Layer) -> str:
-    """SHA-256 of all weights: two models with one digest are equal bit for bit."""
-    sha = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        sha.update(name.encode() + value.numpy().tobytes())
-    return sha.hexdigest()
 
 
 if __name__ == "__main__":

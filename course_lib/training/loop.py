@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
-import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from course_lib.data import ResumableBatchSampler
 from course_lib.training.prediction import evaluate, forward, training_mode
+from course_lib.training.reproducibility import seed_step
 from course_lib.training.run import History, Run, Scalars, describe
 
-import numpy as np
 import paddle
 from paddlenlp.transformers import LinearDecayWithWarmup
 from tqdm.auto import tqdm
@@ -150,20 +148,6 @@ def fit(
     if run.best is not None:
         model.set_state_dict(run.best)
     return run.history
-
-
-def seed_step(seed: int, step: int) -> None:
-    """Seed Python, NumPy and paddle for one step (costs about 40 microseconds).
-
-    A saved paddle random state holds only device, seed and offset, and dropout masks differ after
-    it is loaded again. Seeding from (seed, step) makes each step's masks depend on nothing before
-    it, so a run can be resumed anywhere.
-    """
-    digest = hashlib.blake2b(f"{seed}/{step}".encode(), digest_size=4).digest()
-    number = int.from_bytes(digest, "little")
-    random.seed(number)
-    np.random.seed(number)
-    paddle.seed(number)
 
 
 def _epoch_steps(loader: paddle.io.DataLoader, epoch: int) -> int:

@@ -18,12 +18,11 @@ from course_lib.training.checkpoint import (
     find_checkpoints,
     load_checkpoint,
     model_arrays,
-    optimizer_arrays,
     remove_checkpoint,
     remove_leftovers,
-    restore_optimizer,
     save_checkpoint,
 )
+from course_lib.training.reproducibility import environment
 
 import numpy as np
 import paddle
@@ -67,7 +66,7 @@ class Run:
     """
 
     def __init__(self, model, optimizer, scheduler, output_dir, keep: int, settings: dict) -> None:
-        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.model, self.parts = model, (model, optimizer, scheduler)
         self.output_dir = None if output_dir is None else Path(output_dir)
         self.keep, self.settings = keep, settings
         self.step = self.epoch = self.batch = 0
@@ -129,18 +128,18 @@ class Run:
         if self.output_dir is None:
             return
         self.check_weights()
-        state = {
-            "position": {name: getattr(self, name) for name in POSITION},
-            "scheduler": self.scheduler.state_dict(),
-            "settings": self.settings,
-            "environment": _environment(),
-            "history": self.history,
-        }
         for path in self.stale:
             remove_checkpoint(path)
         self.stale = []
-        arrays = model_arrays(self.model), optimizer_arrays(self.optimizer, self.model)
-        save_checkpoint(self.output_dir, self.step, Checkpoint(*arrays, state, self.best))
+        checkpoint = Checkpoint.of(
+            *self.parts,
+            self.best,
+            position={name: getattr(self, name) for name in POSITION},
+            settings=self.settings,
+            environment=environment(),
+            history=self.history,
+        )
+        save_checkpoint(self.output_dir, self.step, checkpoint)
         for path in find_checkpoints(self.output_dir)[: -self.keep]:
             remove_checkpoint(path)
 
@@ -164,15 +163,13 @@ class Run:
                 problem = DIGESTS.get(name, f"{name} {saved}, this run has {value}")
                 expected = "the same settings and data, or training without resume"
                 raise InputError(path, f"was made with {problem}", expected)
-        for name, value in _environment().items():
+        for name, value in environment().items():
             saved = state["environment"].get(name)
             if saved != value:
                 problem = f"{path} was made with {name} {saved}, now it is {value}: the run goes "
                 problem += "on, but its numbers may differ in the last digits"
                 warnings.warn(problem, stacklevel=3)
-        self.model.set_state_dict(checkpoint.model)
-        restore_optimizer(self.optimizer, self.model, checkpoint.optimizer)
-        self.scheduler.set_state_dict(state["scheduler"])
+        checkpoint.restore(*self.parts)
         for name in POSITION:
             setattr(self, name, state["position"][name])
         self.best = checkpoint.best
@@ -207,16 +204,6 @@ def digest_of(rows) -> str:
         row = json.dumps(rows[index], default=plain, sort_keys=True)
         digest.update(f"{row}\n".encode())
     return digest.hexdigest()[:16]
-
-
-def _environment() -> dict[str, str]:
-    """What changes the last bits of a sum although all settings are the same."""
-    return {
-        "paddle": paddle.__version__,
-        "threads": os.environ.get("OMP_NUM_THREADS", "1"),
-        "MKL_DEBUG_CPU_TYPE": os.environ.get("MKL_DEBUG_CPU_TYPE", "unset"),
-        "device": paddle.get_device(),
-    }
 
 
 class Scalars:

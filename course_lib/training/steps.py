@@ -1,7 +1,8 @@
-"""Training steps, one on a batch, whole or in pieces, or many: what the other modules build on."""
+"""Training steps: many, or one on a batch in pieces or with recomputation."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -9,8 +10,7 @@ from typing import TypeVar
 
 from course_lib.data.features import IGNORED
 from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.errors import whole
-from course_lib.training import create_optimizer
+from course_lib.training.loop import create_optimizer
 from course_lib.training.prediction import forward, training_mode
 
 import numpy as np
@@ -20,27 +20,6 @@ from tqdm.auto import tqdm
 Chosen = TypeVar("Chosen")
 Batch = Sequence[paddle.Tensor] | Mapping[str, paddle.Tensor]  # as `training.fit` takes them
 Loss = Callable[[paddle.Tensor, paddle.Tensor], paddle.Tensor]
-
-
-def check_layer(name: str, value: object) -> None:
-    if not isinstance(value, paddle.nn.Layer):
-        raise InputError(name, f"is a {type(value).__name__}", "a paddle.nn.Layer")
-
-
-def loss_of(model: paddle.nn.Layer, batch: Batch, criterion: Loss | None) -> paddle.Tensor:
-    logits, labels = forward(model, batch)
-    return (criterion or paddle.nn.functional.cross_entropy)(logits, labels)
-
-
-def _tensors(batch: Batch) -> list[paddle.Tensor]:
-    return list(batch.values() if isinstance(batch, Mapping) else batch)
-
-
-def rows_of(batch: Batch) -> int:
-    tensors = _tensors(batch)
-    if not tensors or not tensors[0].shape[0]:
-        raise InputError("batch", "has no rows", "at least one example")
-    return tensors[0].shape[0]
 
 
 def train_steps(
@@ -53,7 +32,7 @@ def train_steps(
     seed: int = 42,
     progress: bool = False,
 ) -> list[float]:
-    """Train on the first `steps` batches and give their losses.
+    """Train on the first `steps` batches and return their losses.
 
     The model is then in evaluation mode; after an error or an interrupt, in the mode it was in.
 
@@ -90,10 +69,20 @@ def accumulated_step(
     optimizer: paddle.optimizer.Optimizer,
     criterion: Loss | None = None,
 ) -> float:
-    """One optimizer step on a batch that goes through the model in `parts` pieces.
+    """One optimizer step on a batch that goes through the model in pieces; see `accumulate`."""
+    loss = accumulate(model, batch, parts, criterion)
+    optimizer.step()
+    optimizer.clear_grad()
+    return loss
+
+
+def accumulate(
+    model: paddle.nn.Layer, batch: Batch, parts: int, criterion: Loss | None = None
+) -> float:
+    """Add up the gradients of a batch that goes through the model in `parts` pieces.
 
     Each piece's mean loss counts by its share of the labels, -100 left out, so the gradients are
-    those of the whole batch, but for rounding and for dropout's masks. Activations shrink with the
+    those of the whole batch, except for rounding and dropout's masks. Activations shrink with the
     pieces.
 
     Args:
@@ -101,17 +90,7 @@ def accumulated_step(
 
     Returns:
         The loss of the whole batch.
-
-    Raises:
-        InputError: more parts than rows.
     """
-    loss = accumulate(model, batch, parts, criterion)
-    optimizer.step()
-    optimizer.clear_grad()
-    return loss
-
-
-def accumulate(model, batch: Batch, parts: int, criterion: Loss | None) -> float:
     total = 0.0
     for piece, share in pieces_of(batch, parts):
         loss = loss_of(model, piece, criterion) * share
@@ -120,19 +99,43 @@ def accumulate(model, batch: Batch, parts: int, criterion: Loss | None) -> float
     return total
 
 
+def loss_of(model: paddle.nn.Layer, batch: Batch, criterion: Loss | None = None) -> paddle.Tensor:
+    """The loss of a batch; cross entropy when the criterion is None."""
+    logits, labels = forward(model, batch)
+    return (criterion or paddle.nn.functional.cross_entropy)(logits, labels)
+
+
 def pieces_of(batch: Batch, parts: int) -> Iterator[tuple[Batch, float]]:
-    rows, labels = rows_of(batch), _counted(batch)
-    parts = whole("parts", parts, 1, rows)
-    for chosen in np.array_split(np.arange(rows), parts):
-        low, high = int(chosen[0]), int(chosen[-1]) + 1
+    """Cut a batch into pieces of rows; with each comes its share of the labels that count."""
+    labels = batch["labels"] if isinstance(batch, Mapping) else batch[-1]
+    counts = (labels != IGNORED).numpy().reshape([len(labels), -1]).sum(axis=1)
+    for rows in np.array_split(np.arange(len(labels)), parts):
+        low, high = int(rows[0]), int(rows[-1]) + 1
         if isinstance(batch, Mapping):
             piece = {name: tensor[low:high] for name, tensor in batch.items()}
         else:
             piece = [tensor[low:high] for tensor in batch]
-        yield piece, _counted(piece) / max(1, labels)
+        yield piece, float(counts[low:high].sum() / max(1, counts.sum()))
 
 
-def _counted(batch: Batch) -> int:
-    """The labels that a mean counts: those of special tokens and padding are left out."""
-    labels = batch["labels"] if isinstance(batch, Mapping) else batch[-1]
-    return int((labels != IGNORED).sum())
+@contextlib.contextmanager
+def recomputing(model: paddle.nn.Layer) -> Iterator[None]:
+    """Keep only the inputs of each encoder layer inside the block; compute the rest a second time.
+
+    PaddleNLP's own switch (`model.recompute_enable()`), put back afterwards. The gradients are the
+    same to the bit, dropout's masks included (Chen et al., 2016).
+
+    Raises:
+        InputError: no layer of the model has the switch.
+    """
+    layers = [layer for layer in model.sublayers(True) if hasattr(layer, "enable_recompute")]
+    if not layers:
+        raise InputError("model", f"{type(model).__name__} cannot recompute", "a PaddleNLP encoder")
+    before = [layer.enable_recompute for layer in layers]
+    for layer in layers:
+        layer.enable_recompute = True
+    try:
+        yield
+    finally:
+        for layer, value in zip(layers, before, strict=True):
+            layer.enable_recompute = value
