@@ -102,19 +102,12 @@ def repeat_in_processes(
     results = []
     with tempfile.TemporaryDirectory(prefix="repeat-") as directory:
         file = Path(directory, "result.json")
-        command = [
-            sys.executable,
-            "-c",
-            call,
-            module,
-            name,
-            json.dumps(dict(arguments or {})),
-            file,
-        ]
-        options = {"capture_output": True, "text": True, "timeout": timeout}
+        command = [sys.executable, "-c", call, module, name, json.dumps(dict(arguments or {}))]
+        command.append(str(file))
+        variables = {**child_environment(), **(environment or {})}
         for _ in range(times):
             process = subprocess.run(
-                command, env={**child_environment(), **(environment or {})}, **options
+                command, env=variables, capture_output=True, text=True, timeout=timeout
             )
             if process.returncode:
                 reason = (process.stderr.strip().splitlines() or ["no message"])[-1][:200]
