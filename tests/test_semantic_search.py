@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import math
 import random
-import shutil
 import threading
 import time
 
 import course_lib  # noqa: F401
+from course_lib.chapters.ch20 import compare_search
 from course_lib.deploy import Predictor, export_model
 from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.manifest import describe_files
 from course_lib.tasks.search import (
     BiEncoder,
     CharacterIndex,
     CrossEncoder,
     SentenceIndex,
-    compare_search,
     distil_encoder,
     encode,
     first_layers,
@@ -92,26 +90,17 @@ def trained(tokenizer):
 
 def test_a_text_is_cut_where_a_sentence_ends_nearest_to_its_middle():
     text = "早上下雨。我们在房间里等了两个小时。下午天晴了，去看了湖。"
-    assert text_halves([text], least=4) == [
+    assert text_halves([text], min_length=4) == [
         ("早上下雨。我们在房间里等了两个小时。", "下午天晴了，去看了湖。")
     ]
-    short = text_halves([text], least=4, most=5)
+    short = text_halves([text], min_length=4, max_length=5)
     assert short == [("两个小时。", "下午天晴了")]  # neighbours: the end, and the beginning
 
 
 def test_a_text_without_two_parts_gives_no_pair():
     texts = ["没有句号的一句话", "好。这是比较长的第二句话，足够长。", "！！！前面有标点的一句话。"]
-    assert text_halves(texts, least=6) == []
-    assert len(text_halves(texts, least=2)) == 1
-
-
-@pytest.mark.parametrize(
-    ("texts", "options"),
-    [("一句话", {}), ([""], {}), ([3], {}), ([], {}), (["好。"], {"least": 9, "most": 8})],
-)
-def test_halves_of_what_is_no_text(texts, options):
-    with pytest.raises(InputError):
-        text_halves(texts, **options)
+    assert text_halves(texts, min_length=6) == []
+    assert len(text_halves(texts, min_length=2)) == 1
 
 
 # --- the bi-encoder -------------------------------------------------------------------------------
@@ -184,31 +173,6 @@ def test_steps(tokenizer):
     assert len(train_bi_encoder(model, pairs_of(18), batch_size=8, epochs=2, max_steps=4)) == 4
 
 
-@pytest.mark.parametrize(
-    ("pairs", "options"),
-    [
-        ([("猫", "狗")], {}),
-        ([], {}),
-        ("猫狗", {}),
-        ([("猫", "狗"), ("猫",)], {}),
-        ([("猫", "狗"), ("猫", "")], {}),
-        ([("猫", "狗"), "猫狗"], {}),
-        (pairs_of(4), {"batch_size": 1}),
-        (pairs_of(4), {"temperature": 0}),
-        (pairs_of(4), {"learning_rate": math.nan}),
-        (pairs_of(4), {"epochs": 0}),
-        (pairs_of(4), {"max_steps": 0}),
-        (pairs_of(4), {"seed": -1}),
-    ],
-)
-def test_bad_pairs_and_arguments_are_refused_before_anything_is_learnt(tokenizer, pairs, options):
-    model = BiEncoder(small(tokenizer), tokenizer)
-    before = encode(model, ["猫"])
-    with pytest.raises(InputError):
-        train_bi_encoder(model, pairs, **options)
-    np.testing.assert_array_equal(encode(model, ["猫"]), before)
-
-
 def test_a_loss_that_is_no_number_stops_the_training(tokenizer):
     model = BiEncoder(small(tokenizer), tokenizer)
     model.encoder.embeddings.word_embeddings.weight.set_value(
@@ -222,28 +186,12 @@ def test_a_loss_that_is_no_number_stops_the_training(tokenizer):
             train_bi_encoder(model, pairs_of(16), batch_size=8, learning_rate=1e39, max_steps=steps)
 
 
-def test_models_that_are_none(tokenizer):
-    with pytest.raises(InputError, match="has no encoder"):
-        BiEncoder(paddle.nn.Linear(2, 2), tokenizer)
-    with pytest.raises(InputError, match="pooling"):
-        BiEncoder(small(tokenizer), tokenizer, pooling="max")
-    with pytest.raises(InputError, match="max_length"):
-        BiEncoder(small(tokenizer), tokenizer, max_length=33)
-    with pytest.raises(InputError, match="expected a BiEncoder"):
-        encode(small(tokenizer), ["猫"])
-    for texts in ("猫", [], [" "], [None]):
-        with pytest.raises(InputError):
-            encode(BiEncoder(small(tokenizer), tokenizer), texts)
-
-
 def test_an_export_gives_the_same_vectors(tokenizer, trained, tmp_path):
     model, _ = trained
     spec = [paddle.static.InputSpec([None, None], "int64", "input_ids")]
     predictor = Predictor(export_model(model, tmp_path, tokenizer, 16, spec), threads=1)
-    with pytest.raises(InputError, match="is a Predictor of a BiEncoder; expected a CrossEncoder"):
+    with pytest.raises(InputError, match="export of a BiEncoder; expected one of a CrossEncoder"):
         score_pairs(predictor, pairs_of(2))
-    with pytest.raises(InputError, match="is a Predictor of a BiEncoder; expected a BiEncoder"):
-        train_bi_encoder(predictor, pairs_of(2))
     texts = [first for first, _ in pairs_of(20)]
     np.testing.assert_allclose(encode(predictor, texts, 8), encode(model, texts, 8), atol=1e-4)
 
@@ -267,9 +215,6 @@ def test_the_first_layers_are_the_models_own(tokenizer):
     before = encode(model, ["猫"])
     train_bi_encoder(shorter, pairs_of(8), batch_size=8)  # weights of its own
     np.testing.assert_array_equal(encode(model, ["猫"]), before)
-    for count in (0, 4, 1.5):
-        with pytest.raises(InputError, match="count"):
-            first_layers(model, count)
 
 
 def test_a_smaller_model_learns_its_teachers_vectors(tokenizer, trained):
@@ -285,13 +230,11 @@ def test_a_smaller_model_learns_its_teachers_vectors(tokenizer, trained):
     unknown, long = vectors.copy(), vectors.copy()
     unknown[3, 1], long[4] = np.nan, 2 * vectors[4]
     for wrong, words in (
-        (vectors[:5], "are 5; expected 128"),
+        (vectors[:5], r"shape \[5, 32\]; expected 128 rows"),
         (vectors[:, :8], "shape"),
         (vectors[0], "shape"),
-        (unknown, "row 3 holds NaN"),
+        (unknown, "row 3 has length nan"),
         (long, "row 4 has length 2"),
-        ([[1.0], [1.0, 0.0]], "rows of one length"),
-        (None, "numbers"),
     ):
         with pytest.raises(InputError, match=words) as raised:
             distil_encoder(student, texts, wrong)
@@ -344,7 +287,7 @@ def test_a_judge_of_weights_that_are_no_numbers_is_refused(tokenizer):
     model = CrossEncoder(small(tokenizer), tokenizer, max_length=24)
     model.score.weight.set_value(paddle.full([32, 1], np.nan))
     with pytest.raises(InputError, match="scores are infinite or no numbers"):
-        rerank(model, ["猫"], ["好", "狗"], [[0, 1]])
+        rerank(model, ["猫"], ["好", "狗"], np.array([[0, 1]]))
 
 
 def test_a_judges_export_gives_the_same_scores(judge, tokenizer, tmp_path):
@@ -352,63 +295,19 @@ def test_a_judges_export_gives_the_same_scores(judge, tokenizer, tmp_path):
     names = ("input_ids", "token_type_ids")
     spec = [paddle.static.InputSpec([None, None], "int64", name) for name in names]
     predictor = Predictor(export_model(model, tmp_path, tokenizer, 24, spec), threads=1)
-    with pytest.raises(InputError, match="is a Predictor of a CrossEncoder; expected a BiEncoder"):
+    with pytest.raises(InputError, match="export of a CrossEncoder; expected one of a BiEncoder"):
         encode(predictor, ["猫"])
     pairs = pairs_of(20)
     np.testing.assert_allclose(score_pairs(predictor, pairs), score_pairs(model, pairs), atol=1e-3)
 
 
-def test_bad_negatives(judge):
-    model, _ = judge
-    pairs = pairs_of(2)
-    for negatives in ([["猫"]], [["猫"], ["猫", "狗"]], [[], []], [["猫"], [""]], [], None):
-        with pytest.raises(InputError):
-            train_cross_encoder(model, pairs, negatives)
-
-
 def test_the_export_of_a_classifier_is_no_encoder(tmp_path):
     model, tokenizer = training_runs.model_and_tokenizer()
     predictor = Predictor(export_model(model, tmp_path, tokenizer, 16), threads=1)
-    with pytest.raises(InputError, match=r"is a Predictor of a Ernie.*expected a BiEncoder"):
+    with pytest.raises(InputError, match=r"an export of a Ernie.*expected one of a BiEncoder"):
         encode(predictor, ["好"])
-    with pytest.raises(InputError, match=r"is a Predictor of a Ernie.*expected a CrossEncoder"):
+    with pytest.raises(InputError, match=r"an export of a Ernie.*expected one of a CrossEncoder"):
         score_pairs(predictor, [("好", "坏")])
-
-
-def test_the_one_kind_of_encoder_is_not_taken_for_the_other(tokenizer):
-    pairs, reads = pairs_of(2), small(tokenizer)
-    bi, cross = BiEncoder(reads, tokenizer, 16), CrossEncoder(reads, tokenizer, 24)
-    for wanted, uses in (
-        (
-            "BiEncoder",
-            (
-                lambda model: encode(model, ["猫"]),
-                lambda model: train_bi_encoder(model, pairs),
-                lambda model: distil_encoder(model, ["猫"], encode(bi, ["猫"])),
-                lambda model: first_layers(model, 1),
-            ),
-        ),
-        (
-            "CrossEncoder",
-            (
-                lambda model: score_pairs(model, pairs),
-                lambda model: rerank(model, ["猫"], ["狗"], [[-1]]),
-                lambda model: train_cross_encoder(model, pairs, [["猫"], ["狗"]]),
-            ),
-        ),
-    ):
-        for model in (cross if wanted == "BiEncoder" else bi, reads, None):
-            for use in uses:
-                with pytest.raises(InputError, match=f"model: is a .*expected a {wanted}"):
-                    use(model)
-
-
-@pytest.mark.parametrize(
-    "places", [[[0, 8]], [[-2, 0]], [[0.5, 1]], [0, 1], [[0], [1]], np.zeros((1, 0), int)]
-)
-def test_places_that_are_none(judge, places):
-    with pytest.raises(InputError, match="places"):
-        rerank(judge[0], ["猫"], ["好"] * 8, places)
 
 
 def test_hard_negatives_are_the_first_wrong_ones():
@@ -500,33 +399,6 @@ def test_repeated_sentences_are_all_found(kind, repeated, tmp_path):
     fewer.add(different[[0, 0, 1]], ["一", "一", "二"])
     cosines, places = fewer.search(different[:1], 5)
     assert places.tolist() == [[0, 1, 2, -1, -1]] and np.isneginf(cosines[0, 3:]).all()
-
-
-@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
-def test_an_index_of_an_older_version_is_read_or_refused(kind, repeated, tmp_path):
-    for vectors in (unit(20), np.concatenate([unit(20), unit(20)])):
-        old = filled(kind, 20)
-        old._index.reset()
-        old._index.add(vectors)
-        old.sentences, old._copies = [f"句{n}" for n in range(len(vectors))], [[]] * len(vectors)
-        directory = old.save(tmp_path / "index")
-        for name, change in (
-            ("sentences.json", lambda content: content["sentences"]),
-            ("index.json", lambda own: own | {"files": describe_files(tmp_path / "files")}),
-        ):
-            content = change(json.loads((directory / name).read_text()))
-            (directory / name).write_text(json.dumps(content))
-            if name == "sentences.json":
-                shutil.copytree(directory, tmp_path / "files", dirs_exist_ok=True)
-                (tmp_path / "files" / "index.json").unlink()
-        if kind == "hnsw" and len(vectors) > 20:
-            with pytest.raises(InputError, match="holds 40 vectors, 20 of them different"):
-                SentenceIndex.load(directory)
-            continue
-        again = SentenceIndex.load(directory)
-        assert set(again.search(unit(20), len(vectors) // 20)[1][7] % 20) == {7}
-        again.add(unit(1), ["新"])
-        assert len(again) == len(vectors) + 1
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf"])
@@ -671,37 +543,25 @@ def test_wrong_vectors_are_refused_and_change_nothing():
     nan, long = unit(2), 2 * unit(2)
     nan[1, 3] = np.nan
     cases = [
-        (nan, ["一", "二"], "row 1 holds NaN"),
+        (nan, ["一", "二"], "row 1 has length nan"),
         (long, ["一", "二"], "length 2"),
         (unit(2, size=8), ["一", "二"], "shape"),
         (unit(2)[0], ["一"], "shape"),
-        (unit(3), ["一", "二"], "are 3"),
+        (unit(3), ["一", "二"], "shape"),
         (unit(2), ["一", " "], "empty"),
-        (unit(2), ["一", 3], "int"),
-        (unit(1), "一", "one str"),
-        (np.zeros((0, 16)), [], "none"),
+        (unit(2), ["一", 3], "not a string"),
+        (unit(1), "一", "one text"),
     ]
     for vectors, sentences, words in cases:
         with pytest.raises(InputError, match=words):
             index.add(vectors, sentences)
     assert len(index) == 20 and index.search(unit(1), 21)[1][0, 20] == -1
-    for vectors in (nan, long, unit(2, size=8), unit(2)[0], np.zeros((0, 16))):
+    for vectors in (nan, long, unit(2, size=8), unit(2)[0]):
         with pytest.raises(InputError):
             index.search(vectors)
-    with pytest.raises(InputError, match="count"):
-        index.search(unit(1), 0)
-
-
-def test_indexes_that_cannot_be():
-    for arguments in ((0,), (4, "tree"), (4, "hnsw", 1), (4, "ivf", 16, 0), (4, "flat", 16, 16, 0)):
-        with pytest.raises(InputError):
-            SentenceIndex(*arguments)
-    with pytest.raises(InputError, match="is empty"):
-        SentenceIndex(16).search(unit(1))
-    index = SentenceIndex(16, "ivf")
-    for vectors in (unit(15), np.repeat(unit(15), 2, axis=0)):
-        with pytest.raises(InputError, match=r"15 different vectors .* 16, a group each"):
-            index.add(vectors, ["句"] * len(vectors))
+    with pytest.raises(InputError, match="kind"):
+        SentenceIndex(16, "tree")
+    assert SentenceIndex(16).search(unit(1), 2)[1].tolist() == [[-1, -1]]
 
 
 # --- the baseline, fusion, figures ----------------------------------------------------------------
@@ -719,11 +579,6 @@ def test_characters_find_what_shares_them():
     methods = {"characters": lambda texts: index.search(texts)[1]}
     table = compare_search(methods, ["猫", "间"], [0, 0], (1, 10))
     assert table.loc["characters", ["recall@1", "recall@10"]].tolist() == [0.5, 0.5]
-    for texts in ([], "房间", [""]):
-        with pytest.raises(InputError):
-            CharacterIndex(texts)
-        with pytest.raises(InputError):
-            index.search(texts)
 
 
 def test_fusing_goes_by_rank():
@@ -731,10 +586,6 @@ def test_fusing_goes_by_rank():
     # 1: 1/62 + 1/61, 3: 1/61, 4: 1/62, 2: 1/63
     assert fuse(one, other, count=5).tolist() == [[1, 3, 4, 2, -1]]
     assert fuse(one, count=2).tolist() == [[3, 1]]
-    with pytest.raises(InputError, match="same queries"):
-        fuse(one, np.array([[1], [2]]))
-    with pytest.raises(InputError):
-        fuse()
 
 
 def test_recall_by_hand():
@@ -745,9 +596,6 @@ def test_recall_by_hand():
     assert table.loc[1, "low"] == 0 and table.loc[1, "high"] < 1
     sure = recall_at_k(np.zeros((5, 1), int), [0] * 5, counts=(1,))
     assert sure.loc[1].tolist() == [1, 1, 1]
-    for right, counts in (([0, 0], (1,)), ([0] * 4, (4,)), ([0] * 4, (0,)), ([0.5] * 4, (1,))):
-        with pytest.raises(InputError):
-            recall_at_k(places, right, counts)
 
 
 def test_methods_take_turns_on_the_same_queries():
@@ -761,33 +609,17 @@ def test_methods_take_turns_on_the_same_queries():
         return search
 
     methods = {"good": method("good", 0), "bad": method("bad", 2)}
-    table = compare_search(methods, ["0", "1", "2", "3", "4"], range(5), (1, 2), batch_size=2)
+    table = compare_search(methods, ["0", "1", "2", "3", "4"], range(5), (1, 2))
     assert table["recall@1"].tolist() == [1, 0] and table["recall@2"].tolist() == [1, 0]
     assert (table["ms"] > 0).all() and list(table.index) == ["good", "bad"]
     measured = asked[2:]
-    assert {queries for _, queries in measured} == {("0", "1"), ("2", "3"), ("4",)}
-    for turn in range(3):
+    assert {queries for _, queries in measured} == {("0",), ("1",), ("2",), ("3",), ("4",)}
+    for turn in range(5):
         assert {name for name, _ in measured[2 * turn : 2 * turn + 2]} == {"good", "bad"}
-    for none in ({}, None, [method("good", 0)]):
-        with pytest.raises(InputError, match="methods"):
-            compare_search(none, ["0", "1"], [0, 1])
-    for wrong, words in (
-        (None, "is a NoneType"),
-        (lambda queries: None, "are None"),
-        (lambda queries: [[0], [0, 1]][: len(queries)], "of one length"),
-        (lambda queries: [0], "shape"),
-        (lambda queries: [[0]], "for 2 queries"),
-        (lambda queries: [[0] * len(queries)] * len(queries), "for 1 queries"),
-    ):
-        with pytest.raises(InputError, match=words) as raised:
-            compare_search({"bad": wrong}, ["0", "1", "2"], range(3), (1,), batch_size=2)
-        assert "methods['bad']" in raised.value.where
-    with pytest.raises(InputError):
-        compare_search(methods, ["0", "1"], [0, 1, 2])
 
 
 def test_an_index_leaves_somebodys_own_directory_alone(tmp_path):
-    index = SentenceIndex(np.int64(8))  # NumPy's numbers are numbers
+    index = SentenceIndex(8)
     index.add(unit(3, 8), ["一", "二", "\ud800三"])
     (tmp_path / "thesis.txt").write_text("years")
     with pytest.raises(InputError, match="would be lost"):
@@ -800,42 +632,6 @@ def test_an_index_leaves_somebodys_own_directory_alone(tmp_path):
     file.write_text(json.dumps({**json.loads(file.read_text()), "kind": "hnsw"}))
     with pytest.raises(InputError, match="hnsw"):
         SentenceIndex.load(tmp_path / "new")
-
-
-@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
-def test_an_effort_set_later_is_checked(kind):
-    index = SentenceIndex(8, kind, groups=2)
-    index.add(unit(5, 8), list("一二三四五"))
-    for wrong in (0, -1, "x", 1.5, None, 2**40):
-        index.effort = wrong
-        with pytest.raises(InputError, match="effort"):
-            index.search(unit(1, 8))
-    index.effort = np.int64(3)
-    assert index.search(unit(1, 8), np.int64(2))[1][0, 0] == 0
-
-
-def test_tables_of_places_that_are_none_are_refused():
-    places, texts = np.array([[0, 1], [1, 0]]), ["猫", "狗"]
-    for wrong in ([[1], [1, 2]], [["a"], ["b"]], None, np.zeros((2, 0), int), places * 1.0):
-        with pytest.raises(InputError, match="places"):
-            fuse(wrong)
-        with pytest.raises(InputError, match="places"):
-            recall_at_k(wrong, [0, 1], (1,))
-        with pytest.raises(InputError, match="places"):
-            hard_negatives(wrong, texts, texts, 1)
-    for constant in (-1, float("nan"), "x"):
-        with pytest.raises(InputError, match="constant"):
-            fuse(places, constant=constant)
-    with pytest.raises(InputError, match="counts"):
-        recall_at_k(places, [0, 1], 1)
-    for one, other in (("猫狗", texts), (texts, "猫狗")):
-        with pytest.raises(InputError, match="is one str"):
-            hard_negatives(places, one, other, 1)
-    index = SentenceIndex(8)
-    index.add(unit(1, 8), ["一"])
-    for wrong in ([["a"] * 8], [[1], [1, 2]], None):
-        with pytest.raises(InputError, match="vectors"):
-            index.search(wrong)
 
 
 def test_a_smaller_encoder_draws_nothing(tokenizer):

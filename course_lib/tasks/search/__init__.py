@@ -10,7 +10,6 @@ from course_lib.runtime.lazy import lazy
 _HOME = {
     "BiEncoder": "encoders",
     "CharacterIndex": "index",
-    "compare_search": "index",
     "CrossEncoder": "encoders",
     "distil_encoder": "encoders",
     "encode": "encoders",
