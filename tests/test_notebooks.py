@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import course_lib  # noqa: F401, before anything that may import paddle
@@ -200,43 +201,84 @@ def test_notebooks_pass_ruff(directory):
     assert result.returncode == 0, result.stdout
 
 
-def evaluate_sizes(tree: ast.AST, known: dict[str, object]) -> int:
-    """Evaluate each expression that needs `known` names only; return how many hold `sizes`."""
+def reached(tree: ast.AST, known: dict[str, object]) -> Iterator[tuple[int, int, int]]:
+    """Yield the places of a cell that run when `known` holds: branches are taken that depend on it.
+
+    What needs known names only is evaluated, so that a size that does not fit raises its error.
+    """
 
     def evaluable(node: ast.AST) -> bool:
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
         part = isinstance(node, ast.Slice | ast.Starred | ast.FormattedValue)
         return not part and bool(names) and names <= known.keys()
 
+    def value(node: ast.AST) -> object:
+        return eval(ast.unparse(node), known.copy())
+
+    if isinstance(tree, ast.stmt | ast.expr):
+        yield tree.lineno, tree.col_offset, tree.end_col_offset
+    children = list(ast.iter_child_nodes(tree))
     if isinstance(tree, ast.Assign) and isinstance(tree.targets[0], ast.Name):
         known.pop(tree.targets[0].id, None)
         if evaluable(tree.value):  # such as on_gpu = sizes.name == "gpu"
-            known[tree.targets[0].id] = eval(ast.unparse(tree.value), known.copy())
+            known[tree.targets[0].id] = value(tree.value)
+            return
+    elif isinstance(tree, ast.If | ast.IfExp) and evaluable(tree.test):
+        chosen = tree.body if value(tree.test) else tree.orelse
+        children = chosen if isinstance(chosen, list) else [chosen]
+    elif isinstance(tree, ast.FunctionDef | ast.Lambda):
+        own = {each.arg for each in ast.walk(tree.args) if isinstance(each, ast.arg)}
+        known = {name: known[name] for name in known.keys() - own}
     elif isinstance(tree, ast.expr) and evaluable(tree):
-        eval(ast.unparse(tree), known.copy())
-        return "sizes" in ast.unparse(tree)
-    return sum(evaluate_sizes(child, known) for child in ast.iter_child_nodes(tree))
+        value(tree)
+        return
+    elif (
+        isinstance(tree, ast.BoolOp)
+        and evaluable(tree.values[0])
+        and bool(value(tree.values[0])) == isinstance(tree.op, ast.Or)
+    ):
+        return
+    for child in children:
+        yield from reached(child, known)
+
+
+def reached_in(path: Path, profile: str) -> set[tuple[int, ...]]:
+    known = {"profile": lambda: PROFILES[profile], "max": max, "min": min, "int": int}
+    places = set()
+    for number, cell in enumerate(code_cells(notebooks.read(path))):
+        if not cell.source.startswith("%%"):
+            source = re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE)
+            places |= {(number, *place) for place in reached(ast.parse(source), known)}
+    return places
 
 
 @chapters
-def test_sizes_of_the_gpu_profile_fit_into_what_is_computed_from_them(path):
-    """There None means all. A run on the CPU has numbers in its place: see run_exercises."""
-    known = {"profile": lambda: PROFILES["gpu"], "max": max, "min": min, "int": int}
-    count = 0
-    for cell in code_cells(notebooks.read(path)):
-        if not cell.source.startswith("%%"):
-            source = re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE)
-            count += evaluate_sizes(ast.parse(source), known)
-    assert count or "sizes." not in "".join(cell.source for cell in notebooks.read(path).cells)
+def test_what_runs_on_a_gpu_has_run_on_the_cpu(path):
+    """In the profile cpu, or in the rehearsal of the gpu profile: see run_exercises."""
+    rehearsed = reached_in(path, "rehearsal") | reached_in(path, "cpu")
+    assert reached_in(path, "gpu") - rehearsed == set(), "(code cell from 0, line, columns)"
 
 
-def test_a_size_that_only_a_gpu_has_is_told():
-    known = {"sizes": PROFILES["gpu"]}
-    assert evaluate_sizes(
-        ast.parse("f(n[: sizes.test_examples and sizes.test_examples // 2])"), known
-    )
-    with pytest.raises(TypeError):
-        evaluate_sizes(ast.parse("f(n[: sizes.test_examples // 2])"), known)
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("x = n[: sizes.test_examples and sizes.test_examples // 2]", set()),
+        ("x = n[: sizes.test_examples // 2]", TypeError),  # None: all of them
+        ("if sizes.name == 'gpu':\n    a", set()),
+        ("gpu = sizes.name == 'gpu'\nif sizes.max_steps is None:\n    if gpu:\n        a", {4}),
+        ("for i in range(2):\n    b = a if sizes.train_examples is None else c", {2}),
+    ],
+)
+def test_what_only_a_gpu_reaches_is_told(code, found):
+    def lines(profile):
+        known = {"sizes": PROFILES[profile]}
+        return set(reached(ast.parse(code), known))
+
+    if found is TypeError:
+        with pytest.raises(TypeError):
+            lines("gpu")
+    else:
+        assert {line for line, *_ in lines("gpu") - lines("rehearsal") - lines("cpu")} == found
 
 
 def wrong_answers(path: Path) -> dict[str, list[tuple[str, str]]]:
