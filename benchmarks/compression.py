@@ -35,6 +35,7 @@ from course_lib.compression import (
     importance,
     prune,
     quantize_aware,
+    quantize_embeddings,
     quantize_static,
 )
 from course_lib.data import convert_example, load_reviews
@@ -149,8 +150,8 @@ def variants(args, model, tokenizer, rows: MapDataset, directory: Path) -> dict[
         quantised(batch["input_ids"], batch["token_type_ids"])
     quantised.eval()
     paths["qat"] = export_quantized(quantised, directory / "qat", rows, tokenizer=tokenizer)
-    paths["dynabert+ptq+embeddings"] = quantize_static(
-        paths["dynabert"], directory / "all", rows, embeddings=True, **options
+    paths["dynabert+ptq+embeddings"] = quantize_embeddings(
+        paths["dynabert+ptq"], directory / "all" / "model"
     )
     return paths
 

@@ -84,37 +84,22 @@ def test_a_measure_of_the_users_own(models):
     assert frame["score"]["FP32"] == pytest.approx(expected, abs=1e-4)
 
 
-def test_comparisons_that_say_nothing_are_refused(models):
-    with pytest.raises(InputError, match="models: is empty"):
-        compare({}, TEXTS, [0] * len(TEXTS))
-    with pytest.raises(InputError, match="with 1 labels"):
-        compare(models, TEXTS, [0])
-    for given, message in (
-        ((None, TEXTS, [0] * 20), "models: is NoneType"),
-        ((list(models.values()), TEXTS, [0] * 20), "models: is list"),
-        ((models, None, [0] * 20), "examples: is NoneType"),
-        ((models, TEXTS, None), "labels: is NoneType"),
-        ((models, TEXTS, [0] * 19 + [2]), "labels, row 19: is 2; expected .* from 0 to 1"),
-        ((models, TEXTS, [0] * 19 + [-1]), "labels, row 19: is -1"),
-        ((models, TEXTS, [0] * 19 + [None]), "labels, row 19: is None"),
-        ((models, [*TEXTS[1:], None], [0] * 20), "examples: hold NoneType"),
-        ((models, [*TEXTS[1:], " "], [0] * 20), "examples: hold an empty text"),
-        ((models, [{"input_ids": [1]}, {"ids": [1]}], [0, 1]), "examples: has a row without"),
-        ((models, [{"input_ids": [1]}, {"input_ids": [1.5]}], [0, 1]), "examples: input_ids holds"),
-        ((models, [{"input_ids": [1]}, {"input_ids": []}], [0, 1]), "examples: has no tokens"),
-    ):
-        with pytest.raises(InputError, match=message):
-            compare(*given, rounds=1, max_length=8, batch_size=2)
-    with pytest.raises(InputError, match="score: is 3"):
-        compare(models, TEXTS, [0] * 20, score=3)
-    with pytest.raises(InputError, match="score: gives nan"):
-        nan = float("nan")
-        compare(models, TEXTS, [0] * 20, score=lambda *_: nan, rounds=1, batch_size=2)
-    pair = {
-        "one": Predictor(models["FP32"], threads=1),
-        "two": Predictor(models["FP32"], threads=2),
-    }
-    with pytest.raises(InputError, match="run on 1 and 2 threads"):
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0], "examples: are 20, with 1 labels"),
+        ([0] * 19 + [2], "labels: row 19 is 2; expected a class below 2"),
+        ([0] * 19 + [-1], "labels: row 19 is -1"),
+    ],
+)
+def test_labels_that_would_count_as_mistakes_are_refused(labels, message, models):
+    with pytest.raises(InputError, match=message):
+        compare(models, TEXTS, labels)
+
+
+def test_models_on_different_numbers_of_threads_are_not_compared(models):
+    pair = {str(count): Predictor(models["FP32"], threads=count) for count in (1, 2)}
+    with pytest.raises(InputError, match="2 has threads 2, 1 has 1"):
         compare(pair, TEXTS, [0] * len(TEXTS))
 
 
@@ -142,7 +127,7 @@ def test_models_of_different_classes_are_not_compared(models, tmp_path):
         with pytest.raises(InputError, match=f"models: {message}"):
             compare({"FP32": models["FP32"], name: paths[name]}, TEXTS, [0] * len(TEXTS))
     for name, kind in (("tagger", "token classification"), ("several", "multi_label")):
-        with pytest.raises(InputError, match=f"score: is none, and the models are for {kind}"):
+        with pytest.raises(InputError, match=f"score: is missing, and the models are for {kind}"):
             compare({name: paths[name]}, TEXTS, [0] * len(TEXTS))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
-from course_lib.compression import CompressTrainer, load_pruned
+from course_lib.compression import load_pruned
+from course_lib.compression.evaluation import metric_for
 from course_lib.deploy import Predictor, export_model
 from course_lib.models import freeze_layers, save_model
 from course_lib.runtime import InputError
@@ -14,10 +15,9 @@ import paddle
 import paddlenlp.transformers as transformers
 import pytest
 import training_runs as runs
-from paddle.io import TensorDataset
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.datasets import MapDataset
-from paddlenlp.trainer import TrainerCallback, TrainingArguments
+from paddlenlp.trainer import TrainerCallback
 from paddlenlp.transformers import AutoTokenizer
 
 pytestmark = pytest.mark.slow
@@ -80,11 +80,16 @@ class Oracle(paddle.nn.Layer):
         return tuple(one_hot(paddle.to_tensor(end), length) for end in ends)
 
 
+def score(trainer, model) -> float:
+    rows = trainer._rows(trainer.eval_dataset)
+    return metric_for(trainer.model)(trainer, model, trainer._loader(rows))
+
+
 def test_the_metrics_of_entities_and_answers(tmp_path):
     task = tasks.token_task()
     trainer = tasks.compressor(tmp_path, task=task)
-    assert trainer._score(Oracle(task[2], len(task[2]))) == 1
-    assert 0 < trainer._score(Oracle(task[2], 20)) < 0.9
+    assert score(trainer, Oracle(task[2], len(task[2]))) == 1
+    assert 0 < score(trainer, Oracle(task[2], 20)) < 0.9
 
     nameless = (*task[:2], MapDataset(task[2].data), task[3])  # its labels are called LABEL_0, ...
     with pytest.raises(InputError, match=r"labels: have the name 'LABEL_0'.* O, B-X"):
@@ -100,11 +105,11 @@ def test_the_metrics_of_entities_and_answers(tmp_path):
             for row in data
         ]
     )
-    assert trainer._score(Oracle(data, 0)) == pytest.approx(expected)
-    assert trainer._score(Oracle(data, len(data))) == 1
+    assert score(trainer, Oracle(data, 0)) == pytest.approx(expected)
+    assert score(trainer, Oracle(data, len(data))) == 1
     trainer = tasks.compressor(tmp_path, task=[*task, examples])
-    assert trainer._score(Oracle(data, len(data))) == 1
-    assert trainer._score(Oracle(data, 5)) < 1
+    assert score(trainer, Oracle(data, len(data))) == 1
+    assert score(trainer, Oracle(data, 5)) < 1
 
 
 def test_functions_of_the_user(tmp_path):
@@ -149,13 +154,6 @@ def test_functions_of_the_user(tmp_path):
         for name in ("old", "plain")
     ]
     assert digests[0] == digests[1]  # the loss is the same, so the importance is
-    with pytest.raises(InputError, match="custom_dynabert_evaluate too"):
-        trainer.compress(evaluate, custom_dynabert_evaluate=old_evaluate)
-    for score, what in ((None, "NoneType"), (float("nan"), "nan"), ("good", "str")):
-        with pytest.raises(InputError, match=f"custom_evaluate: gives {what}; expected one number"):
-            trainer.compress(lambda trainer, model, loader, score=score: score)
-    with pytest.raises(InputError, match="custom_evaluate: is 3; expected a function"):
-        trainer.compress(3)
 
 
 def test_criteria_as_function_and_as_layer(tmp_path):
@@ -211,34 +209,29 @@ def test_training_arguments_are_obeyed(tmp_path):
         ({"width_mult_list": ["1/8"]}, "of 4 heads leaves none"),
         ({"width_mult_list": ["2"]}, "width: is '2'; expected above 0 and at most 1"),
         ({"width_mult_list": ["3/4", "0.75"]}, "gives one directory twice"),
-        (
-            {"width_mult_list": "3/4"},
-            r"width_mult_list: is '3/4'; expected a list, such as \['3/4'",
-        ),
-        ({"strategy": "ptq", "algo_list": "hist"}, r"algo_list: is 'hist'; expected a list"),
-        ({"strategy": "ptq", "batch_num_list": 1}, r"batch_num_list: is 1; expected a list"),
         ({"per_device_eval_batch_size": 0}, "per_device_eval_batch_size: is 0"),
         ({"eval_dataset": None}, "eval_dataset: is None"),
         ({"eval_dataset": MapDataset([])}, "eval_dataset: has 0 rows"),
         ({"train_dataset": None}, "train_dataset: is None"),
         ({"strategy": "qat", "train_dataset": None}, "train_dataset: is None"),
-        ({"train_dataset": TensorDataset([paddle.ones([4, 3])])}, "is a TensorDataset"),
-        ({"strategy": "ptq", "eval_dataset": TensorDataset([paddle.ones([4, 3])])}, "TensorData"),
+        ({"train_dataset": [[1, 2], [3, 4]]}, "train_dataset: row 0 is a list"),
         ({"strategy": "ptq", "algo_list": ["best"]}, "algo: is 'best'"),
         ({"strategy": "ptq", "weight_quantize_type": "x"}, "weight_quantize_type: is 'x'"),
         ({"strategy": "ptq", "round_type": "adaround"}, "round_type: 'adaround' does not work"),
-        ({"strategy": "ptq", "batch_size_list": [0]}, "batch_size_list: is 0"),
+        ({"strategy": "ptq", "batch_size_list": [0]}, "batch_size_list: has 0"),
         ({"strategy": "qat", "moving_rate": 2.0}, "moving_rate: is 2.0"),
         ({"strategy": "qat", "activation_quantize_type": "x"}, "activation_quantize_type: is 'x'"),
-        ({"onnx_format": False, "strategy": "ptq"}, "onnx_format: is off"),
+        (
+            {"onnx_format": False, "strategy": "ptq"},
+            "onnx_format: is False, .*no INT8",
+        ),
         ({"learning_rate": float("nan")}, "learning_rate: is nan"),
         ({"max_steps": 0}, "max_steps: is 0"),
-        ({"recompute": True}, "recompute: is on"),
-        ({"prune_embeddings": True}, "prune_embeddings: is on"),
+        ({"recompute": True}, "recompute: is True, which does not"),
+        ({"prune_embeddings": True}, "prune_embeddings: is True, which does not"),
         ({"input_dtype": "int32"}, "input_dtype: is 'int32'"),
         ({"strategy": "ptq+ptq"}, r"strategy: is 'ptq\+ptq'"),
         ({"input_infer_model_path": "a/b"}, "a static model cannot be trained"),
-        ({"input_infer_model_path": "a/b", "strategy": "ptq"}, "there is no a/b.pdmodel"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_done(changes, message, tmp_path):
@@ -306,17 +299,13 @@ def test_a_model_s_own_directory_is_not_written_into(tmp_path):
 def test_models_that_cannot_be_compressed_are_refused(tmp_path):
     model, tokenizer = tasks.trained()
     data, collator = tasks.features(tokenizer), DataCollatorWithPadding(tokenizer)
-    for strategy in ("dynabert", "ptq", "qat"):
-        trainer = tasks.compressor(tmp_path, strategy, (model.ernie, tokenizer, data, collator))
-        with pytest.raises(InputError, match=r"ErnieModel: .*head"):
-            trainer.compress()
+    bare = tasks.compressor(tmp_path, task=(model.ernie, tokenizer, data, collator))
+    with pytest.raises(InputError, match="ErnieModel: is a bare encoder"):
+        bare.compress(lambda trainer, model, loader: 1.0)
     masked = transformers.ErnieForMaskedLM(tasks.small(tokenizer))
     trainer = tasks.compressor(tmp_path, "ptq", (masked, tokenizer, data, collator))
     with pytest.raises(InputError, match="there is no metric for ErnieForMaskedLM"):
         trainer.compress()
-    args = TrainingArguments(str(tmp_path))
-    with pytest.raises(InputError, match="args: are TrainingArguments"):
-        CompressTrainer(model=model, args=args, eval_dataset=data).compress()
 
 
 @pytest.mark.parametrize("strategy", ["dynabert", "qat"])
@@ -336,8 +325,9 @@ def test_models_with_frozen_parameters(strategy, tmp_path):
     assert len(ptq.compress()) == 2  # trains nothing
 
 
-def test_the_static_model_cuts_texts_as_its_features_were_cut(tmp_path):
-    trainer = tasks.compressor(tmp_path, "ptq")
+@pytest.mark.parametrize("strategy", ["ptq", "qat"])
+def test_the_static_model_cuts_texts_as_its_features_were_cut(strategy, tmp_path):
+    trainer = tasks.compressor(tmp_path, strategy)
     path = trainer.compress()["path"].iloc[-1]
     longest = max(len(row["input_ids"]) for row in trainer.eval_dataset)
     assert Predictor(path).max_length == longest < 64

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from course_lib.compression import quantize_static
-from course_lib.compression.quantization import quantize_embeddings
+from course_lib.compression.embeddings import quantize_embeddings
 from course_lib.data import create_dataloader
 from course_lib.deploy import Predictor, check_head, export_model
 from course_lib.models import load_backbone, save_model

@@ -7,7 +7,7 @@ import shutil
 
 import course_lib  # noqa: F401
 from course_lib.compression import quantize_static
-from course_lib.compression.quantization import quantize_embeddings
+from course_lib.compression.embeddings import quantize_embeddings
 from course_lib.data import load_reviews
 from course_lib.deploy import Predictor, export_model
 from course_lib.deploy.onnx import convert

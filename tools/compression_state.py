@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from course_lib.compression.quantization import ACTIVATION_TYPES, ALGORITHMS, WEIGHT_TYPES
+from course_lib.compression.static import ACTIVATION_TYPES, ALGORITHMS, WEIGHT_TYPES
 from course_lib.compression.trainer import STRATEGIES
 from course_lib.deploy import Predictor
 from course_lib.runtime import InputError, atomic_file, select_device

@@ -1,4 +1,4 @@
-"""Smaller and faster models: pruning, distillation, quantisation. Names load on first use."""
+"""Smaller and faster models: pruning, distillation, quantization. Names load on first use."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ _HOME = {
     "CompressTrainer": "trainer",
     "export_quantized": "qat",
     "quantize_aware": "qat",
-    "quantize_embeddings": "quantization",
-    "quantize_static": "quantization",
-    "search": "quantization",
+    "quantize_embeddings": "embeddings",
+    "quantize_static": "static",
     "compare": "comparison",
     "cut": "pruning",
     "importance": "pruning",

@@ -1,26 +1,24 @@
-"""Training a smaller model to answer as a larger one does, and several widths of it at once.
+"""Distillation: a smaller model learns to answer as a larger one, in several widths at once.
 
 A teacher's probabilities say more than a label: how sure it is, and what the second choice is.
 DynaBERT (Hou et al. 2020, arXiv:2004.04037) trains all widths of one model in turn on the same
-batch. The weights of a narrow one are the first part of those of a wide one, so before that the
-parts are put in falling importance (`pruning.reorder`).
+batch. The weights of a narrow one are the first part of those of a wide one, so the parts are first
+sorted by falling importance (`pruning.reorder`).
 """
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 
 from course_lib.compression.pruning import (
     LABELS,
     cut,
-    encoder_layers,
     kept,
+    linears,
     multi_label,
     parse_width,
-    shape_of,
+    prunable_layers,
 )
 from course_lib.runtime import InputError
 from course_lib.training.trainer import CourseTrainer
@@ -54,10 +52,9 @@ def soft_cross_entropy(
 def soft_binary_cross_entropy(
     student: paddle.Tensor, teacher: paddle.Tensor, temperature: float = 1.0
 ) -> paddle.Tensor:
-    """The same for a model of several labels an example, each with a probability of its own.
+    """The same for a multi-label model, where each label has its own probability.
 
-    A label is a choice between yes and no, and an example's loss is the sum over its labels: the
-    cross entropy of all its choices together, as if each set of labels were one class.
+    A label is a choice between yes and no, and an example's loss is the sum over its labels.
 
     Args:
         student, teacher: logits of one shape [batch_size, labels].
@@ -100,38 +97,29 @@ def narrowed(model: paddle.nn.Layer, width: float) -> Iterator[None]:
     Raises:
         InputError: as `pruning.prune`.
     """
-    layers = encoder_layers(model)
-    counts = [kept(width, *layer) for layer in zip(*shape_of(model), strict=True)]
     with ExitStack() as stack:
-        for layer, (heads, neurons) in zip(layers, counts, strict=True):
+        for layer, heads, neurons in zip(prunable_layers(model), *kept(model, width), strict=True):
             attention = layer.self_attn
-            inner = heads * attention.head_dim
-            for owner, name, rows, columns in (
-                (attention, "q_proj", None, inner),
-                (attention, "k_proj", None, inner),
-                (attention, "v_proj", None, inner),
-                (attention, "out_proj", inner, None),
-                (layer, "linear1", None, neurons),
-                (layer, "linear2", neurons, None),
-            ):
-                linear = getattr(owner, name)
-                stack.callback(setattr, owner, name, linear)
-                setattr(owner, name, _Part(linear, rows, columns))
+            inner = slice(heads * attention.head_dim)
+            for parent, name, rows, columns in linears(layer, inner, slice(neurons)):
+                linear = getattr(parent, name)
+                stack.callback(setattr, parent, name, linear)
+                setattr(parent, name, _Part(linear, rows, columns))
             stack.callback(setattr, attention, "num_heads", attention.num_heads)
             attention.num_heads = heads
         yield
 
 
 class _Part(paddle.nn.Layer):
-    """The first inputs (rows) and outputs (columns) of a Linear; None is all of them."""
+    """The first inputs (rows) and outputs (columns) of a Linear."""
 
-    def __init__(self, linear: paddle.nn.Linear, rows: int | None, columns: int | None) -> None:
+    def __init__(self, linear: paddle.nn.Linear, rows: slice, columns: slice) -> None:
         super().__init__()
         self.linear, self.rows, self.columns = linear, rows, columns
 
     def forward(self, value: paddle.Tensor) -> paddle.Tensor:
-        weight, bias = self.linear.weight[: self.rows, : self.columns], self.linear.bias
-        return functional.linear(value, weight, None if bias is None else bias[: self.columns])
+        weight, bias = self.linear.weight[self.rows, self.columns], self.linear.bias
+        return functional.linear(value, weight, None if bias is None else bias[self.columns])
 
 
 def narrow(model: paddle.nn.Layer, width: float) -> paddle.nn.Layer:
@@ -140,16 +128,15 @@ def narrow(model: paddle.nn.Layer, width: float) -> paddle.nn.Layer:
     Raises:
         InputError: as `pruning.prune`.
     """
-    counts = [kept(width, *layer) for layer in zip(*shape_of(model), strict=True)]
-    return cut(model, [range(heads) for heads, _ in counts], [range(n) for _, n in counts])
+    return cut(model, *([range(count) for count in counts] for counts in kept(model, width)))
 
 
 @contextmanager
 def _hidden_states(model: paddle.nn.Layer) -> Iterator[list[paddle.Tensor]]:
-    """Collect what the encoder's layers give out in the block."""
+    """Collect the outputs of the encoder's layers inside the block."""
     states: list[paddle.Tensor] = []
     with ExitStack() as stack:
-        for layer in encoder_layers(model):
+        for layer in prunable_layers(model):
             handle = layer.register_forward_post_hook(lambda _, __, output: states.append(output))
             stack.callback(handle.remove)
         yield states
@@ -169,11 +156,9 @@ class DistillTrainer(CourseTrainer):
         widths: shares of the model's width to train together, in falling importance (`reorder`);
             [1] trains the model as it is, a cut one for example.
         hidden_weight: 0 compares logits only; then the teacher may be any model of the same task.
-        temperature: of the logits.
 
     Raises:
-        InputError: no width, or one that leaves nothing; a number out of its range; hidden states
-            that do not fit each other.
+        InputError: a width that keeps nothing; hidden states that do not fit each other.
     """
 
     def __init__(
@@ -182,26 +167,15 @@ class DistillTrainer(CourseTrainer):
         teacher: paddle.nn.Layer,
         widths: Sequence[float] = (1.0,),
         hidden_weight: float = 0.1,
-        temperature: float = 1.0,
         **kwargs,
     ) -> None:
         super().__init__(*args, **kwargs)
-        if isinstance(widths, (str, numbers.Real)) or not len(widths):
-            raise InputError("widths", f"are {widths!r}", "a list such as [1.0, 0.5]")
-        for name, value, least in (
-            ("hidden_weight", hidden_weight, "of at least 0"),
-            ("temperature", temperature, "above 0"),
-        ):
-            real = isinstance(value, numbers.Real) and 0 <= value < math.inf
-            if not real or isinstance(value, bool) or (least == "above 0" and value == 0):
-                raise InputError(name, f"is {value!r}", f"a number {least}")
         self.teacher, self.widths = teacher, [parse_width(width) for width in widths]
-        self.hidden_weight, self.temperature = hidden_weight, temperature
-        for layer in zip(*shape_of(self.model), strict=True):
-            for width in self.widths:
-                kept(width, *layer)
+        self.hidden_weight = hidden_weight
+        for width in self.widths:
+            kept(self.model, width)
         if hidden_weight:
-            layers = [len(encoder_layers(one)) for one in (self.model, teacher)]
+            layers = [len(prunable_layers(one)) for one in (self.model, teacher)]
             sizes = [one.config.hidden_size for one in (self.model, teacher)]
             if len(set(layers)) > 1 or len(set(sizes)) > 1:
                 problem = f"has {layers[1]} layers of {sizes[1]} for {layers[0]} of {sizes[0]}"
@@ -232,10 +206,10 @@ class DistillTrainer(CourseTrainer):
 
     def _distance(self, student: paddle.Tensor, teacher: paddle.Tensor, mask) -> paddle.Tensor:
         if multi_label(self.model):
-            return soft_binary_cross_entropy(student, teacher, self.temperature)
+            return soft_binary_cross_entropy(student, teacher)
         # a row a token: padding is no example; elsewhere a row is an example
         mask = mask if student.ndim == 3 else None
-        return soft_cross_entropy(student, teacher, self.temperature, mask)
+        return soft_cross_entropy(student, teacher, mask=mask)
 
 
 def _tuple(outputs) -> tuple[paddle.Tensor, ...]:

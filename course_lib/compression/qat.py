@@ -1,10 +1,10 @@
-"""Training that knows of the rounding to come, and its result as an INT8 model.
+"""Quantization-aware training (QAT), and its result as an INT8 model.
 
 PaddleSlim puts rounding into the model's matrix products (`QAT`), and the model is trained a little
 more, so that its weights settle where rounding does little harm. Gradients pass through the
 rounding as if it were not there (Bengio et al. 2013, arXiv:1308.3432).
 
-What PaddleSlim writes for inference runs slower than what static quantisation writes, because only
+What PaddleSlim writes for inference runs slower than what static quantization writes, because only
 the inputs of matrix products have scales in it, and everything between them is computed in FP32.
 So here the trained weights and scales go into a program as `quantize_static` writes it.
 """
@@ -12,73 +12,61 @@ So here the trained weights and scales go into a program as `quantize_static` wr
 from __future__ import annotations
 
 import copy
-import numbers
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
-from course_lib.compression.quantization import load_program, quantize_static, static_mode
+from course_lib.compression.program import load_program, static_mode
+from course_lib.compression.static import WEIGHT_TYPES, quantize_static
 from course_lib.deploy.export import export_model
 from course_lib.runtime import InputError
 from course_lib.training.checks import check_trainable
 
 import paddle
 from paddle.nn.quant.quant_layers import QuantizedLinear
-from paddlenlp.transformers import PretrainedModel
 from paddleslim import QAT
-
-WEIGHT_TYPES = ("channel_wise_abs_max", "abs_max")
 
 
 def quantize_aware(
     model: paddle.nn.Layer,
     *,
     weight_quantize_type: str = "channel_wise_abs_max",
-    activation_quantize_type: str | None = "moving_average_abs_max",
+    activation_quantize_type: str = "moving_average_abs_max",
     use_pact: bool = False,
     moving_rate: float = 0.9,
 ) -> paddle.nn.Layer:
-    """A copy of a fine-tuned model whose Linear layers round their weights and inputs to 8 bits.
+    """Copy a fine-tuned model, with Linear layers that round their weights and inputs to 8 bits.
 
-    Its class, its inputs and its outputs are those of the model; train it with any Trainer, by a
-    tenth of the learning rate or so, and give it to `export_quantized`.
+    The copy has the model's class, inputs and outputs. Train it with any Trainer, at about a tenth
+    of the learning rate, and give it to `export_quantized`.
 
     Args:
-        weight_quantize_type: a scale for each output, or one for the whole matrix ("abs_max").
+        weight_quantize_type: one scale per output, or one for the whole matrix ("abs_max").
         activation_quantize_type: where the scale of an input comes from: a moving average of each
             batch's largest value; "range_abs_max", the largest value so far; "abs_max", the batch's
-            own (the scale of the exported model is then read off the calibration data). None means
-            the first. (Paddle itself knows the first only.)
-        use_pact: also learn where to cut large weights and inputs off (PACT, Choi et al. 2018,
+            own (the scale of the exported model is then read off the calibration data). (Paddle
+            itself knows the first only.)
+        use_pact: also learn where to cut off large weights and inputs (PACT, Choi et al. 2018,
             arXiv:1805.06085).
         moving_rate: how much of the moving average each batch leaves, above 0 and below 1.
 
     Raises:
-        InputError: an unknown type or a `moving_rate` out of its range; a model without a head,
-            without Linear layers, or with all its parameters frozen.
+        InputError: an unknown type or a `moving_rate` out of its range; a model with all its
+            parameters frozen.
     """
     kinds = {"moving_average_abs_max": None, "range_abs_max": _LargestSoFar, "abs_max": _Largest}
-    activation_quantize_type = activation_quantize_type or "moving_average_abs_max"
     for option, value, known in (
         ("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES),
         ("activation_quantize_type", activation_quantize_type, kinds),
     ):
         if value not in known:
             raise InputError(option, f"is {value!r}", f"one of {', '.join(known)}")
-    if not isinstance(moving_rate, numbers.Real) or not 0 < moving_rate < 1:
+    if not 0 < moving_rate < 1:  # PaddleSlim divides by 0 or lets scales grow without end
         raise InputError("moving_rate", f"is {moving_rate!r}", "a number above 0 and below 1")
-    if not isinstance(model, paddle.nn.Layer):
-        raise InputError("model", f"is a {type(model).__name__}", "a fine-tuned model")
-    if isinstance(model, PretrainedModel) and isinstance(model, model.base_model_class):
-        problem = "has no head, so nothing says what rounding costs"
-        raise InputError(type(model).__name__, problem, "a fine-tuned model")
-    if not any(type(layer) is paddle.nn.Linear for layer in model.sublayers()):
-        raise InputError(type(model).__name__, "has no Linear layer to quantise", "one that has")
     check_trainable(model)
-    quantised = copy.deepcopy(model)
+    quantized = copy.deepcopy(model)
     pact = "PACT" if use_pact else None
-    quantiser = QAT(
+    quantizer = QAT(
         {
             "weight_preprocess_type": pact,
             "activation_preprocess_type": pact,
@@ -90,8 +78,8 @@ def quantize_aware(
         act_quantize=kinds[activation_quantize_type],
     )
     # only inputs: PaddleSlim would also watch outputs, which changes nothing in training
-    quantiser.imperative_qat._quantize_inputs.apply(quantised)
-    return quantised
+    quantizer.imperative_qat._quantize_inputs.apply(quantized)
+    return quantized
 
 
 def export_quantized(
@@ -102,12 +90,9 @@ def export_quantized(
     tokenizer=None,
     max_length: int | None = None,
     name: str = "int8",
-    algo: str = "abs_max",
     batch_size: int = 4,
     batch_nums: int | None = 4,
-    collate: Callable | None = None,
     seed: int = 42,
-    embeddings: bool = False,
 ) -> Path:
     """Write a model of `quantize_aware` as one that runs in INT8.
 
@@ -116,11 +101,10 @@ def export_quantized(
 
     Args:
         directory, tokenizer, max_length, name: as for `export_model`.
-        calibration, algo, batch_size, batch_nums, collate, seed, embeddings: as for
-            `quantize_static`.
+        calibration, batch_size, batch_nums, seed: as for `quantize_static`.
 
     Returns:
-        The files' common path, without endings.
+        The common path of the files.
 
     Raises:
         InputError: the model is not one of `quantize_aware`, or has not been trained; as
@@ -131,32 +115,28 @@ def export_quantized(
         source = export_model(plain, temporary, tokenizer, max_length)
         with static_mode() as executor:
             program, _, _ = load_program(source, executor)
-            scales: dict[str, float] = {}
+            activations: dict[str, float] = {}
             for operator in program.global_block().ops:
                 if operator.type == "matmul_v2" and operator.input("Y")[0] in limits:
                     value, limit = operator.input("X")[0], limits[operator.input("Y")[0]]
                     # query, key and value read one tensor: its scale must suit them all
-                    scales[value] = max(limit, scales.get(value, 0.0))
+                    activations[value] = max(limit, activations.get(value, 0.0))
         return quantize_static(
             source,
             directory,
             calibration,
-            algo=algo,
+            algo="abs_max",
             batch_size=batch_size,
             batch_nums=batch_nums,
-            collate=collate,
             weight_quantize_type="channel_wise_abs_max" if per_channel else "abs_max",
-            embeddings=embeddings,
             seed=seed,
             name=name,
-            scales=scales,
+            limits=activations,
         )
 
 
 def _without_rounding(model: paddle.nn.Layer) -> tuple[paddle.nn.Layer, dict[str, float], bool]:
     """A plain copy, the limits of inputs by the names of weights, whether scales are by channel."""
-    if not isinstance(model, paddle.nn.Layer):
-        raise InputError("model", f"is a {type(model).__name__}", "a model of quantize_aware")
     plain, limits, per_channel = copy.deepcopy(model), {}, True
     for parent in [plain, *plain.sublayers()]:
         for name, layer in list(parent.named_children()):
@@ -174,11 +154,8 @@ def _without_rounding(model: paddle.nn.Layer) -> tuple[paddle.nn.Layer, dict[str
             if scale is not None:
                 limits[linear.weight.name] = float(scale)
             per_channel = "Channel" in type(layer._fake_quant_weight).__name__
-    if not any(isinstance(layer, QuantizedLinear) for layer in model.sublayers()):
-        problem = f"{type(model).__name__} has no rounding in it"
-        raise InputError("model", problem, "a model of quantize_aware")
     untouched = {0.0, float(paddle.to_tensor(0.001, "float32"))}
-    if limits and set(limits.values()) <= untouched:
+    if limits and set(limits.values()) <= untouched:  # INT8 scales of 0 would make it all zeros
         problem = "its scales are those it began with"
         raise InputError("model", problem, "one that has been trained after quantize_aware")
     return plain, limits, per_channel

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from course_lib.deploy.export import PROGRAM, WEIGHTS
-from course_lib.deploy.program import read_program, table_rows  # noqa: F401
+from course_lib.deploy.program import read_program
 from course_lib.runtime import InputError, machine
 
 import numpy as np

@@ -127,9 +127,3 @@ def check_inputs(
             raise InputError(where, problem, f"at most {positions} tokens")
         arrays[name] = value
     return arrays
-
-
-def table_rows(path: Path) -> tuple[dict[str, int], int | None]:
-    """`rows` and `positions` of a .pdmodel file."""
-    program = read_program(path)
-    return program.rows, program.positions

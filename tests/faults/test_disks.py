@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from course_lib.compression import quantize_static
-from course_lib.compression.quantization import quantize_embeddings
+from course_lib.compression.embeddings import quantize_embeddings
 from course_lib.deploy import export_model
 from course_lib.deploy.onnx import convert
 from course_lib.models import load_backbone, save_model

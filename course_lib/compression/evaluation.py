@@ -1,0 +1,140 @@
+"""What `CompressTrainer` compares models by, and the forms in which it shows them to a metric."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from course_lib.compression.pruning import multi_label
+from course_lib.deploy import Predictor
+from course_lib.runtime import InputError
+from course_lib.training import decode_answers, exact_match
+from course_lib.training.trainer import CourseTrainer
+
+import numpy as np
+import paddle
+from seqeval.metrics import f1_score
+
+Metric = Callable[[CourseTrainer, paddle.nn.Layer, paddle.io.DataLoader], float]
+
+
+def metric_for(model: paddle.nn.Layer) -> Metric | None:
+    """The metric of a model's task, (trainer, model, loader) -> a number; None for other tasks."""
+    if multi_label(model):
+        return _label_f1
+    name = type(model).__name__
+    return next((metric for part, metric in _METRICS.items() if part in name), None)
+
+
+def with_trainer(evaluate: Callable | None) -> Metric | None:
+    """Turn a function of (model, loader), upstream's older form, into a `Metric`."""
+    if evaluate is None or len(inspect.signature(evaluate).parameters) > 2:
+        return evaluate
+    return lambda _, model, loader: evaluate(TwoMasks(model), loader)
+
+
+class TwoMasks(paddle.nn.Layer):
+    """A model that takes attention_mask as [attention_mask, head_mask], as upstream's do."""
+
+    def __init__(self, model: paddle.nn.Layer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args, attention_mask=None, **kwargs):
+        if isinstance(attention_mask, (list, tuple)):
+            attention_mask = attention_mask[0]
+        return self.model(*args, attention_mask=attention_mask, **kwargs)
+
+
+class StaticModel(paddle.nn.Layer):
+    """A static model that is called as the dynamic one is."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.predictor, self.names = predictor, predictor.input_names
+
+    def forward(self, *args, **kwargs):
+        inputs = {**dict(zip(self.names, args, strict=False)), **kwargs}
+        outputs = self.predictor.run(
+            {name: inputs[name].numpy() for name in self.names if name in inputs}
+        )
+        outputs = tuple(paddle.to_tensor(output) for output in outputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+def entity_labels(trainer: CourseTrainer) -> list[str]:
+    """Names of labels, from the train_dataset's `label_list` or the model's configuration.
+
+    Raises:
+        InputError: one that seqeval does not know, such as PaddleNLP's default LABEL_0.
+    """
+    config = trainer.model.config
+    names = getattr(trainer.train_dataset, "label_list", None)
+    names = names or [config.id2label[index] for index in range(config.num_labels)]
+    for name in names:
+        if not re.fullmatch("O|[BIES]-.+", name):
+            problem = f"have the name {name!r}, which seqeval does not read as an entity"
+            expected = "O, B-X, I-X, ... in the train_dataset's label_list, or a custom_evaluate"
+            raise InputError("labels", problem, expected)
+    return names
+
+
+def _answers(trainer: CourseTrainer, model, loader) -> Iterator[tuple[Any, Mapping]]:
+    """A model's outputs for each batch, and the batch."""
+    for batch in loader:
+        yield model(**{n: v for n, v in batch.items() if n not in trainer.label_names}), batch
+
+
+def _accuracy(trainer: CourseTrainer, model, loader) -> float:
+    """The share of examples whose class is right."""
+    right = []
+    for logits, batch in _answers(trainer, model, loader):
+        right += (logits.argmax(axis=-1) == batch["labels"].reshape([-1])).tolist()
+    return float(np.mean(right))
+
+
+def _label_f1(trainer: CourseTrainer, model, loader) -> float:
+    """Micro F1 of all labels whose probability is at least 1/2."""
+    right, both = 0, 0
+    for logits, batch in _answers(trainer, model, loader):
+        predicted, labels = logits >= 0, batch["labels"] > 0.5
+        right += int((predicted & labels).sum())
+        both += int(predicted.sum()) + int(labels.sum())
+    return 2 * right / max(1, both)
+
+
+def _entity_f1(trainer: CourseTrainer, model, loader) -> float:
+    """seqeval's F1 of entities."""
+    names = entity_labels(trainer)
+    gold, predicted = [], []
+    for logits, batch in _answers(trainer, model, loader):
+        for labels, row in zip(batch["labels"].numpy(), logits.numpy(), strict=True):
+            counts = labels >= 0
+            gold.append([names[label] for label in labels[counts]])
+            predicted.append([names[label] for label in row[counts].argmax(axis=-1)])
+    return float(f1_score(gold, predicted, zero_division=0))
+
+
+def _exact_match(trainer: CourseTrainer, model, loader) -> float:
+    """The share of questions answered right; without `eval_examples`, of features."""
+    right, starts, ends = [], [], []
+    for (start, end), batch in _answers(trainer, model, loader):
+        starts += list(start.numpy())
+        ends += list(end.numpy())
+        if trainer.eval_examples is None:
+            fits = start.argmax(axis=-1) == batch["start_positions"]
+            right += (fits & (end.argmax(axis=-1) == batch["end_positions"])).tolist()
+    if trainer.eval_examples is not None:
+        answers = decode_answers(starts, ends, trainer.eval_dataset, trainer.eval_examples)
+        pairs = zip(answers, trainer.eval_examples, strict=True)
+        right = [exact_match(answer["text"], example["answers"]) for answer, example in pairs]
+    return float(np.mean(right))
+
+
+_METRICS = {
+    "SequenceClassification": _accuracy,
+    "TokenClassification": _entity_f1,
+    "QuestionAnswering": _exact_match,
+}

@@ -1,0 +1,273 @@
+"""Static quantization after training: INT8 weights, and INT8 scales read off a few batches.
+
+Paddle's PostTrainingQuantization does the work, in the format (`onnx_format=True`) that Paddle
+Inference runs in real INT8 on a CPU. Corrected here are its algorithms KL, whose loops over Python
+lists take minutes, avg, which stops with an IndexError at tensors without an axis, and mse and emd,
+which compare all values 36 times; its scales of the attention mask and of square matrices, which
+cost the course's classifier ten points; and the order of its operators, which changes every time.
+What does not work in paddle 2.6.2 is refused with the reason (`check_options`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from course_lib.compression.calibration import (
+    best_limit,
+    calibration_batches,
+    kl_threshold,
+    moment_error,
+    squared_error,
+)
+from course_lib.compression.program import load_program, quiet_paddle, sort_operators, static_mode
+from course_lib.deploy.export import (
+    PROGRAM,
+    WEIGHTS,
+    copy_companions,
+    describe,
+    find_files,
+    new_files,
+)
+from course_lib.deploy.program import check_inputs, read_program
+from course_lib.runtime import InputError
+
+import numpy as np
+import paddle
+from paddle.static.quantization import PostTrainingQuantization
+from paddle.static.quantization.utils import load_variable_data
+
+ALGORITHMS = ("hist", "mse", "KL", "emd", "avg", "abs_max")
+WEIGHT_TYPES = ("channel_wise_abs_max", "abs_max")
+ACTIVATION_TYPES = ("range_abs_max", "moving_average_abs_max", "abs_max")
+HIST_PERCENT = 0.9999  # as PaddleNLP sets it
+BINS = 8192  # of the histograms that mse and emd are computed from
+OPTIONS = {
+    "algo": ALGORITHMS,
+    "weight_quantize_type": WEIGHT_TYPES,
+    "activation_quantize_type": ACTIVATION_TYPES,
+    "round_type": ("round",),
+    "bias_correction": (False,),
+}
+BROKEN = {  # options that Paddle has and that do not work here
+    ("algo", "min_max"): "paddle 2.6.2 only notes the limits as attributes and quantizes nothing",
+    ("round_type", "adaround"): "paddle 2.6.2 rounds the weights to whole numbers, which the "
+    "format that runs in INT8 then scales and rounds once more, so the model's output is wrong",
+    ("bias_correction", True): "paddle 2.6.2 leaves it out, without a word, in the format that "
+    "runs in INT8",
+}
+
+
+def check_options(**options) -> None:
+    """Refuse what is unknown, and what this version of Paddle computes wrongly or leaves out.
+
+    Args:
+        options: any of `OPTIONS`, by the names of PaddleNLP's CompressionArguments.
+
+    Raises:
+        InputError: it names the option and the reason.
+    """
+    for option, value in options.items():
+        if value not in OPTIONS[option]:
+            reason = BROKEN.get((option, value))
+            problem = f"{value!r} does not work here: {reason}" if reason else f"is {value!r}"
+            raise InputError(option, problem, f"one of {', '.join(map(str, OPTIONS[option]))}")
+
+
+def quantize_static(
+    source: str | os.PathLike,
+    target: str | os.PathLike,
+    calibration,
+    *,
+    algo: str = "hist",
+    batch_size: int = 4,
+    batch_nums: int | None = 1,
+    weight_quantize_type: str = "channel_wise_abs_max",
+    activation_quantize_type: str = "range_abs_max",
+    seed: int = 42,
+    name: str = "model",
+    limits: Mapping[str, float] | None = None,
+) -> Path:
+    """Quantize the matrix products of a static model to INT8.
+
+    Args:
+        source: a directory of `export_model`, or the common path of its files.
+        target: the directory for `name`.pdmodel and `name`.pdiparams; deploy.json and the
+            tokenizer go with them.
+        calibration: texts as features (dicts with the model's inputs: a list or a Dataset), of
+            which batch_size x batch_nums are drawn by `seed`; or ready batches (a DataLoader, or a
+            list of dicts of arrays of shape [N, L]), of which the first `batch_nums` are taken.
+            Training data, never the data to be scored on.
+        algo: how a scale is read off a tensor's values. abs_max: their largest. avg: the mean of
+            each row's largest. hist: the limit that 99.99% lie below. mse, emd: the limit whose
+            rounding changes the values least, by mean squared error, or in mean and deviation. KL:
+            the limit that keeps their histogram most alike (Migacz, 2017).
+        batch_size, batch_nums: batch_nums None means all of `calibration`.
+        weight_quantize_type: one scale per output ("channel_wise_abs_max"), or one for the whole
+            matrix ("abs_max"). (Square matrices get one in either case: Paddle Inference mistakes
+            their axis.)
+        activation_quantize_type: what the file calls the scales of activations; their values come
+            from `algo`.
+        limits: of activations, by their names in the program; they replace those of `algo`.
+
+    Returns:
+        The common path of the new files. The same call gives the same bytes.
+
+    Raises:
+        InputError: an option that does not work, no calibration data, data that lack an input or
+            hold something other than ids of tokens.
+    """
+    check_options(
+        algo=algo,
+        weight_quantize_type=weight_quantize_type,
+        activation_quantize_type=activation_quantize_type,
+    )
+    source, target = find_files(source), Path(target)
+    program_file = source.with_name(source.name + PROGRAM)
+    with static_mode() as executor:
+        program, names, _ = load_program(source, executor)
+    padding = describe(source).get("pad_token_id", 0)
+    # outside static mode, in which a Dataset of tensors would end the process
+    drawn = calibration_batches(calibration, names, batch_size, batch_nums, seed, padding)
+    tables = read_program(program_file)
+    batches = [
+        check_inputs(batch, names, tables.rows, tables.positions, "calibration") for batch in drawn
+    ]
+    with static_mode() as executor:
+        loader = paddle.io.DataLoader(
+            [tuple(batch[name].astype("int64") for name in names) for batch in batches],
+            places=paddle.CPUPlace(),
+            feed_list=[program.global_block().var(name) for name in names],
+            batch_size=None,
+            return_list=False,
+        )
+        with quiet_paddle(), new_files(target, name) as temporary:
+            quantizer = _Quantizer(
+                executor=executor,
+                data_loader=loader,
+                model_dir=str(source.parent),
+                model_filename=program_file.name,
+                params_filename=source.name + WEIGHTS,
+                batch_size=len(batches[0][names[0]]),
+                batch_nums=len(batches),
+                algo=algo,
+                hist_percent=HIST_PERCENT,
+                quantizable_op_type=["matmul", "matmul_v2"],
+                weight_quantize_type=weight_quantize_type,
+                activation_quantize_type=activation_quantize_type,
+                onnx_format=True,
+            )
+            quantizer.fixed_limits = dict(limits or {})
+            quantizer.quantize()
+            files = {"model_filename": name + PROGRAM, "params_filename": name + WEIGHTS}
+            quantizer.save_quantized_model(str(temporary), **files)
+            sort_operators(temporary / (name + PROGRAM), program_file)
+            copy_companions(source, temporary)
+    return target / name
+
+
+class _Quantizer(PostTrainingQuantization):
+    """Paddle's, with our own limits where its are too slow, crash or are fixed."""
+
+    fixed_limits: Mapping[str, float]
+    _algo: str  # these three are set by Paddle
+    _quantized_act_var_name: Any
+    _quantized_weight_var_name: Any
+
+    def _collect_target_varnames(self) -> None:
+        super()._collect_target_varnames()
+        masks = _masks(self._program)
+        self._zero_size_var_names |= masks  # Paddle's word for tensors without a scale
+        # Paddle keeps names in sets, so their order, and with it the file, would change with the
+        # process's hash seed
+        names = self._quantized_act_var_name - masks
+        self._quantized_act_var_name = _InOrder(sorted(names))
+        self._quantized_weight_var_name = _InOrder(sorted(self._quantized_weight_var_name))
+
+    def _sample_avg(self) -> None:
+        self._sample_abs_max()  # for the weights; activations are overwritten at the end
+        for name in self._quantized_act_var_name:
+            values = np.atleast_1d(load_variable_data(self._scope, name))
+            if values.size:
+                largest = np.abs(values.reshape(len(values), -1)).max(axis=1)
+                self._quantized_var_avg.setdefault(name, []).append(float(largest.mean()))
+
+    def _sample_histogram(self) -> None:
+        for name in self._quantized_act_var_name:
+            values = np.abs(load_variable_data(self._scope, name))
+            if values.size:
+                histogram = self._sampling_act_histogram[name]
+                ends = histogram[1][0], histogram[1][-1]
+                histogram[0] += np.histogram(values, self._histogram_bins, ends)[0]
+
+    def _sample_mse(self) -> None:
+        self._sample_limits(squared_error)
+
+    def _sample_emd(self) -> None:
+        self._sample_limits(moment_error)
+
+    def _sample_limits(self, loss: Callable) -> None:
+        """Paddle's search of a limit, on a histogram of the values instead of on all of them."""
+        if not self._quantized_threshold:
+            self._sample_abs_max()  # for the weights
+        for name in self._quantized_act_var_name:
+            values = load_variable_data(self._scope, name).reshape(-1)
+            if not values.size:
+                continue
+            largest = float(np.abs(values).max()) or 1e-8
+            places = ((values / largest + 1) * (BINS / 2)).astype("int32")
+            shares = np.bincount(np.minimum(places, BINS - 1), minlength=BINS) / values.size
+            limit, value = best_limit(shares, largest, loss)
+            if value <= self._best_calibration_loss.get(name, np.inf):
+                self._best_calibration_loss[name] = value
+                self._quantized_threshold[name] = limit
+
+    def _calculate_kl_hist_threshold(self) -> None:
+        algo, self._algo = self._algo, "hist"
+        super()._calculate_kl_hist_threshold()  # of the weights, for KL
+        self._algo = algo
+        if algo == "KL":
+            for name, (counts, edges) in self._sampling_act_histogram.items():
+                limit = kl_threshold(counts, edges[1] - edges[0], self._activation_bits)
+                self._quantized_var_threshold[name] = limit
+
+    def _update_program(self) -> None:
+        in_histograms = self._algo in ("hist", "KL")  # which Paddle keeps in their own table
+        limits = self._quantized_var_threshold if in_histograms else self._quantized_threshold
+        for name in self._quantized_weight_var_name:
+            rows, columns = load_variable_data(self._scope, name).shape
+            # Paddle Inference finds the axis of the scales by their number, and takes the wrong
+            # one of a square matrix: one scale for all of it is then nearer to the truth
+            if rows == columns and isinstance(limits[name], list):
+                limits[name] = [max(limits[name])] * len(limits[name])
+        limits.update(self.fixed_limits)
+        super()._update_program()
+
+
+def _masks(program: paddle.static.Program) -> set[str]:
+    """The attention mask and the scores that it has been added to.
+
+    It holds -10,000 where there is padding. A scale that reaches that far has steps of 79, and
+    rounds all scores of attention to 0: the classifier of the course then loses ten points.
+    """
+    masks: set[str] = set()
+    grows = {"attention_mask"}
+    for operator in program.global_block().ops:
+        starts = operator.type in ("equal", "not_equal")
+        if starts or grows & set(operator.input_arg_names):
+            masks |= set(operator.output_arg_names)
+            if operator.type != "elementwise_add":
+                grows |= set(operator.output_arg_names)
+    return masks
+
+
+class _InOrder(dict):
+    """A set that keeps its order, with the two methods that Paddle calls."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(dict.fromkeys(names))
+
+    def add(self, name: str) -> None:
+        self[name] = None
