@@ -516,7 +516,7 @@ def test_other_labels_get_a_new_head_which_is_said_in_one_line(files, trained, c
         write_tsv(files["dev"], rows)
         files["out"] = files["out"].with_name(f"of {len(names)}")
         assert cli.main(train_arguments(files, trained)) == 0
-        (said,) = [li for li in capsys.readouterr().err.splitlines() if "begins anew" in li]
+        (said,) = [li for li in capsys.readouterr().err.splitlines() if "starts again" in li]
         assert said.startswith(f"warning: {trained} was trained for 好, 差, not for ")
     tested = ["--model_dir", str(files["out"] / "model"), "--test_file", str(files["dev"])]
     assert cli.main(["evaluate", *tested]) == 0

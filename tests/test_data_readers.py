@@ -273,8 +273,8 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path):
     (tmp_path / "loop.tsv").symlink_to("loop.tsv")
     (tmp_path / "a\nb\x1b.tsv").write_text("text\tlabel\n")
     for name, told in (
-        ("pipe.tsv", "is no regular file"),
-        ("zero.tsv", "is no regular file"),
+        ("pipe.tsv", "is a device or a pipe"),
+        ("zero.tsv", "is a device or a pipe"),
         ("loop.tsv", "cannot be read .Too many levels of symbolic links"),
         ("a\nb\x1b.tsv", r"a\\nb\\x1b.tsv: holds no example"),
     ):
@@ -289,7 +289,7 @@ def test_what_is_no_file(tmp_path):
         read_examples(folder)
     with pytest.raises(InputError, match="does not exist"):
         read_texts(tmp_path / "missing.txt")
-    with pytest.raises(InputError, match="is no file's name"):
+    with pytest.raises(InputError, match="is not a file name"):
         read_texts("a\0b.txt")
     with pytest.raises(InputError, match=r"cannot be read|does not exist"):
         read_examples(tmp_path / ("long" * 200 + ".tsv"))

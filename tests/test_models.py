@@ -249,14 +249,14 @@ def cut(path):
         ({"num_hidden_layers": 1}, "absent here, and 15 more weights differ"),
         ({"architectures": ["Nothing"]}, "config.json: is of Nothing"),
         ({"architectures": ["ErnieForTokenClassification"]}, "is of Ernie"),
-        ({"architectures": "Ernie"}, "architectures are no list"),
-        ({"architectures": [1]}, "architectures are no list"),
-        ({"id2label": ["a", "b"]}, "id2label is no mapping"),
-        ({"id2label": {}}, "id2label is no mapping"),
+        ({"architectures": "Ernie"}, "architectures are not a list"),
+        ({"architectures": [1]}, "architectures are not a list"),
+        ({"id2label": ["a", "b"]}, "id2label is not a mapping"),
+        ({"id2label": {}}, "id2label is not a mapping"),
         ({"id2label": {"0": "a", "2": "b"}}, "ids in its id2label are 0, 2"),
         ({"id2label": {"a": "0", "b": "1"}}, "ids in its id2label are a, b"),
         ({"id2label": {"0": "a", "1": "a"}}, "id2label repeats"),
-        ({"id2label": {"0": "a", "1": 5}}, "id2label is empty or no text"),
+        ({"id2label": {"0": "a", "1": 5}}, "id2label is empty or not a string"),
         ({"id2label": {"0": "a"}}, "names 1 classes in id2label"),
         ({"id2label": {"0": "\ud800", "1": "b"}}, "config.json: is not JSON"),
         ({"vocab_size": 7}, "vocab.txt: has"),
@@ -339,15 +339,15 @@ def test_a_trained_classifier_is_asked_for(saved):
     for name, problem in (("id2label", "no id2label"), ("architectures", "no task")):
         edited = {key: value for key, value in config.items() if key != name}
         (saved / "config.json").write_text(json.dumps(edited))
-        with pytest.raises(InputError, match=f"is no trained classifier: {problem}"):
+        with pytest.raises(InputError, match=f"is not a trained classifier: it has {problem}"):
             load_backbone(saved, trained=True)
     (saved / "config.json").write_text(json.dumps(config))
     drop_weight(saved, "classifier.weight", "classifier.bias")
     load_backbone(saved)
-    with pytest.raises(InputError, match="is no trained classifier: no classifier head"):
+    with pytest.raises(InputError, match="is not a trained classifier: it has no classifier head"):
         load_backbone(saved, trained=True)
     for name in ("fresh", "ernie-3.0-medium-zh"):
-        with pytest.raises(InputError, match=f"^{name}: is no directory"):
+        with pytest.raises(InputError, match=f"^{name}: is not a directory"):
             load_backbone(name, vocab_texts=TEXTS, trained=True)
 
 
@@ -396,7 +396,7 @@ def test_a_fresh_tokenizer_leaves_nothing_behind_and_can_be_saved(tmp_path, monk
         ({"label_list": ["negative", "positive"]}, None),
         ({"num_classes": 2}, None),
         ({"label_list": ["positive", "negative"]}, "for negative, positive, not for positive, neg"),
-        ({"label_list": ["差", "好"]}, "not for 差, 好: its encoder is kept, and its head begins"),
+        ({"label_list": ["差", "好"]}, "not for 差, 好: its encoder is kept, and its head starts"),
         ({"label_list": ["差", "中", "好"]}, "not for 差, 中, 好"),
         ({"num_classes": 3}, "not for 3 classes"),
         ({"problem_type": "multi_label_classification"}, "for one class per text, not for several"),
@@ -429,7 +429,7 @@ def test_a_head_is_kept_for_its_own_classes_only(saved, options, warning, recwar
 def test_a_head_is_not_kept_where_a_late_one_of_many_names_differs(tmp_path):
     """The warning lists five names; the comparison has to see them all."""
     save_model(*fresh(label_list=list("abcdefg")), tmp_path / "m")
-    with pytest.warns(UserWarning, match=r"for a, b, c, d, e, ... \(7 classes\): .* anew"):
+    with pytest.warns(UserWarning, match=r"for a, b, c, d, e, ... \(7 classes\): .* starts again"):
         load_backbone(tmp_path / "m", label_list=list("abcdegf"))
 
 

@@ -135,10 +135,10 @@ def test_a_comparison_keeps_no_head_of_other_labels(backbone, sentences, tokeniz
     model.config.id2label = dict(enumerate(reversed(LABELS)))
     model.save_pretrained(str(tmp_path))
     tokenizer.save_pretrained(str(tmp_path))
-    with pytest.warns(UserWarning, match="its head begins anew"):
+    with pytest.warns(UserWarning, match="its head starts again"):
         compare_crf(sentences, sentences, LABELS, tmp_path, max_steps=1)
     more = [*LABELS, "B-X", "I-X"]
-    with pytest.warns(UserWarning, match="for 5 classes, not for .* begins anew"):
+    with pytest.warns(UserWarning, match="for 5 classes, not for .* starts again"):
         compare_crf(sentences, sentences, more, backbone, max_steps=1)
 
 

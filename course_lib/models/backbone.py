@@ -112,12 +112,12 @@ def load_backbone(
         num_classes = len(label_list)
     with trust_pickles(trust_pickle), quiet_paddlenlp():
         if Path(name).is_dir() and name != "fresh":
-            own = Path(name), num_classes, label_list, config, trained
-            model, tokenizer = read_unmixed(name, lambda: _from_directory(*own))
+            options = Path(name), num_classes, label_list, config, trained
+            model, tokenizer = read_unmixed(name, lambda: _from_directory(*options))
         elif Path(name).is_file():
             raise InputError(name, "is a file", SAVED)
         elif trained:
-            raise InputError(name, "is no directory", SAVED)
+            raise InputError(name, "is not a directory", SAVED)
         elif name == "fresh":
             model, tokenizer = _fresh(vocab_texts, num_classes or 2, config)
         else:
@@ -260,10 +260,10 @@ def _check_task(
     """Refuse a model of another task, one whose head does not fit, or an untrained one."""
     classes = settings.get("architectures") or []
     if (trained or head is not None) and classes and not classes[0].endswith(CLASSIFIER):
-        raise InputError(config_file, f"is of {classes[0]}", f"a model {CLASSIFIER}")
+        raise InputError(config_file, f"is of {classes[0]}", f"a class that ends in {CLASSIFIER}")
     if trained and not (head and names and classes):
         lacks = "no classifier head" if not head else "no id2label" if not names else "no task"
-        problem = f"is no trained classifier: {lacks}"
+        problem = f"is not a trained classifier: it has {lacks}"
         raise InputError(config_file.parent, problem, "what save_model wrote")
     if head is not None and names and len(names) != head:
         problem = f"names {len(names)} classes in id2label, but the weights have {head}"
@@ -346,7 +346,7 @@ def _renew_head(model: paddle.nn.Layer, directory, before: str, now: str) -> Non
                 layer.bias.set_value(paddle.zeros_like(layer.bias))
     warnings.warn(
         f"{directory} was trained for {before}, not for {now}: its encoder is kept, "
-        "and its head begins anew with random weights",
+        "and its head starts again from random weights",
         stacklevel=6,
     )
 
@@ -368,11 +368,11 @@ def _from_hub(name: str, num_classes: int, config: dict):
     except InputError:  # the hub's file is a pickle that would run code
         raise
     except Exception as error:
-        raise InputError(
-            name,
-            "is no directory here and cannot be fetched from the hub (no network, or no such name)",
-            'a directory that exists, "fresh", or a name of the hub and a network',
-        ) from error
+        problem = (
+            "is not a directory, and the hub cannot be asked for it (no network, or no such name)"
+        )
+        expected = 'a directory that exists, "fresh", or a name of the hub and a network'
+        raise InputError(name, problem, expected) from error
     return model, tokenizer
 
 

@@ -178,7 +178,7 @@ def _convert(
             renamed, prefix = _rename(bare, rows, to_torch), ""
         if renamed is None:
             side = "PaddleNLP's" if to_torch else "PyTorch's"
-            raise InputError(name, f"is no weight of {side} BERT or ERNIE", "a BERT or ERNIE")
+            raise InputError(name, f"is not a weight of {side} BERT or ERNIE", "a BERT or ERNIE")
         new, turned = renamed
         if turned and bare.endswith("weight"):
             if array.ndim != 2:

@@ -50,7 +50,7 @@ def read_weights(path, trust_pickle: bool = False) -> dict[str, np.ndarray]:
     """Read a weight file: safetensors, or what `paddle.save` wrote of a state dict.
 
     Args:
-        path: the file; a name that ends in `.safetensors` tells the kind.
+        path: the file; one that ends in `.safetensors` is read as such.
         trust_pickle: let a pickle run the code that it holds.
 
     Raises:
@@ -222,7 +222,7 @@ def read_config(path: Path) -> dict:
             )
     classes = settings.get("architectures") or []
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
-        raise InputError(path, "its architectures are no list of names", expected)
+        raise InputError(path, "its architectures are not a list of names", expected)
     return settings
 
 
@@ -237,20 +237,20 @@ def class_names(path: Path, settings: Mapping) -> list[str]:
         return []
     expected = 'one name for each class, such as {"0": "negative", "1": "positive"}'
     if not isinstance(mapping, Mapping) or not mapping:
-        raise InputError(path, "its id2label is no mapping of ids to names", expected)
+        raise InputError(path, "its id2label is not a mapping of ids to names", expected)
     if set(mapping) != {str(index) for index in range(len(mapping))}:
         problem = f"the ids in its id2label are {', '.join(mapping)[:60]}"
         raise InputError(path, problem, f"0 to {len(mapping) - 1}, each once")
     names = [mapping[str(index)] for index in range(len(mapping))]
     if not all(isinstance(name, str) and name.strip() for name in names):
-        raise InputError(path, "a name in its id2label is empty or no text", expected)
+        raise InputError(path, "a name in its id2label is empty or not a string", expected)
     if len(set(names)) < len(names):
         raise InputError(path, "its id2label repeats a name", expected)
     return names
 
 
 def saved_labels(directory: str | os.PathLike) -> list[str]:
-    """The names of a saved model's classes by id; empty where nobody has named them.
+    """The names of a saved model's classes by id; empty where they have no names.
 
     Raises:
         InputError: config.json is missing or damaged.
@@ -308,7 +308,7 @@ def check_vocabulary(path: Path, vocab_size: object) -> None:
     try:
         tokens += len(read_json(added, "tokens and their ids")) if added.is_file() else 0
     except TypeError:
-        raise InputError(added, "is no JSON object", "tokens and their ids") from None
+        raise InputError(added, "is not a JSON object", "tokens and their ids") from None
     rounded_up = vocab_size % 1000 == 0 and 0 < vocab_size - tokens < 100
     if tokens != vocab_size and not rounded_up:
         expected = f"{vocab_size}, the vocab_size in config.json"

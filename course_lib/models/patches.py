@@ -14,7 +14,7 @@
 `quiet_paddlenlp` replaces, inside its block only, `paddle.load` and the `pickle` of PaddleNLP's
 ERNIE tokenizer, with which PaddleNLP would run what a model's files hold.
 
-What has to happen before paddle is imported stands in `course_lib.runtime.tuning` and `imports`.
+What has to happen before paddle is imported is in `course_lib.runtime.tuning` and `imports`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def checked_pickles() -> Iterator[None]:
 
 
 def _load(path, **options) -> object:
-    if hasattr(path, "read"):  # in memory: nobody's file
+    if hasattr(path, "read"):  # an object in memory, not a file
         return paddle_load(path, **options)
     return read_pickle(path, **{"return_numpy": False, **options})
 

@@ -65,7 +65,7 @@ def damage_named(path, expected: str) -> Iterator[None]:
 
 
 class _Dtype:
-    """Stands for numpy.dtype, whose own __setstate__ believes whatever a file says of it."""
+    """Replaces numpy.dtype, whose __setstate__ does not check what a file contains."""
 
     def __init__(self, code: str, *_) -> None:
         if not re.fullmatch(r"[<>|=]?(b1|[iu][1248]|f[248]|c8|c16)", code):
@@ -78,7 +78,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands for an array until its numbers have been read."""
+    """Replaces an array until its numbers have been read."""
 
     def __init__(self, *_) -> None:
         self.value = np.zeros(0)
@@ -115,7 +115,7 @@ _KNOWN = {
 
 
 class _Unpickler(pickle._Unpickler):
-    """Python's own, as the one in C takes the memory that a file asks for, before it reads on."""
+    """Python's unpickler in Python: the one in C allocates what a file asks for before it reads."""
 
     dispatch: ClassVar = dict(pickle._Unpickler.dispatch)
     del dispatch[pickle.BYTEARRAY8[0]]  # the only one that takes it here
@@ -141,7 +141,7 @@ class _Unpickler(pickle._Unpickler):
 
 
 def _unwrapped(value: Any, room: list[int]) -> object:
-    """Plain objects; what stood for an array is one now.
+    """Turn what was read into plain objects and arrays.
 
     Args:
         room: how many objects there may be: each takes a byte of the file, but for lists in lists

@@ -44,7 +44,7 @@ class WordTokenizer:
     """PaddleNLP's JiebaTokenizer, corrected, in the shape that the course's functions expect.
 
     `create_dataloader`, `fit`, `evaluate` and `predict` take it as they take ErnieTokenizer. There
-    is no [CLS] and no [SEP]; white space is no word.
+    is no [CLS] and no [SEP]; white space is dropped.
 
     What is corrected: jieba finds a word only when all beginnings of it are in its dictionary, too
     (笔 and 笔记 for 笔记本), with the frequency 0 when they are no words. JiebaTokenizer leaves

@@ -41,12 +41,12 @@ def read_bytes(path: str | os.PathLike) -> bytes:
     """
     path = Path(path)
     if "\0" in str(path):
-        raise InputError(repr(str(path)), "is no file's name", "a path without NUL")
+        raise InputError(repr(str(path)), "is not a file name", "a path without NUL")
     try:
         if path.is_dir():
             raise InputError(path, "is a directory", "a file")
         if path.exists() and not path.is_file():
-            raise InputError(path, "is no regular file but a device or a pipe", "a file")
+            raise InputError(path, "is a device or a pipe", "a file")
         content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(path, "does not exist", "an existing file") from None
@@ -126,8 +126,8 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
     A symbolic link stays, and the directory that it points to is replaced.
 
     Args:
-        mark: a file that only directories of this kind have; another one that is not empty is
-            somebody's own, and stays.
+        mark: a file that only directories of this kind have; any other directory with files in it
+            is not replaced.
 
     Raises:
         InputError: the parent cannot be written, the disk is full, or `path` is a file, or holds
@@ -183,7 +183,7 @@ def _settle(previous: Path, target: Path, trash: Path) -> None:
     with contextlib.suppress(OSError):  # there is none, or another writer does the same
         if not target.exists():
             previous.rename(target)
-        previous.rename(trash)  # so that nobody puts back half of it
+        previous.rename(trash)  # so that no other process puts back half of it
     shutil.rmtree(trash, ignore_errors=True)
 
 
@@ -203,7 +203,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def read_unmixed(directory: str | os.PathLike, read: Callable[[], Result]) -> Result:
-    """What `read` makes of the files in a directory, all of them from before or after a replacing.
+    """Read a directory as it was before or after a replacement, never a mix of both.
 
     It is called again when `atomic_directory` has replaced the directory meanwhile.
 
@@ -224,7 +224,7 @@ def read_unmixed(directory: str | os.PathLike, read: Callable[[], Result]) -> Re
                 raise
         time.sleep(0.01)
     problem = f"was missing or replaced each of the {TRIES} times that it was read"
-    raise InputError(directory, problem, "a directory that nobody writes")
+    raise InputError(directory, problem, "a directory that no other process writes")
 
 
 def _identity(directory: Path) -> tuple[int, int, int] | None:
@@ -303,8 +303,8 @@ def scratch_dir(name: str) -> Path:
     """Make an empty directory for what a notebook writes, which goes when its process does.
 
     A process that was killed (nbval kills each kernel) cannot remove its directory, so the next
-    call does, of whatever name; a chapter leaves up to 1 GB. Not where no locks tell the dead from
-    the living, as on Windows. The lock lies beside the directory: copies of it are not cleared.
+    call does, of whatever name; a chapter leaves up to 1 GB. Systems without locks, such as
+    Windows, keep it. The lock lies beside the directory: copies of it are not cleared.
 
     Raises:
         InputError: nothing can be written there.
