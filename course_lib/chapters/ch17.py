@@ -149,7 +149,8 @@ def price_of_memory(
         "difference" (the largest difference of a gradient from the first variant's, as a share of
         the largest gradient).
     """
-    rows, first = {}, None
+    rows: dict[tuple[int, bool], dict] = {}
+    first: list | None = None
     for count, again in [(count, again) for again in (False, True) for count in parts] * rounds:
         with recomputing(model) if again else contextlib.nullcontext(), training_mode(model):
             seed_everything(42)

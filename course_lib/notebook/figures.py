@@ -136,7 +136,7 @@ def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]
     """Show how often each true label (row) was predicted as each label (column).
 
     Args:
-        matrix: counts, shape [labels, labels], as `course_lib.training.confusion_matrix` returns.
+        matrix: counts, shape [labels, labels], as `sklearn.metrics.confusion_matrix` returns.
         label_names: the name of each row and column.
     """
     matrix, count = np.asarray(matrix), len(label_names)

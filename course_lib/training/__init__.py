@@ -12,7 +12,7 @@ _NAMES = {
     "freezing": "no_grad_around parameters_without stopped_outputs",
     "hangs": "watch_hang",
     "loop": "create_optimizer fit",
-    "metrics": "confusion_matrix paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
+    "metrics": "paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
     "prediction": "evaluate predict",
     "reproducibility": "SWITCHES repeat_in_processes reproducible",
     "run": "History",

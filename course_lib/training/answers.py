@@ -1,4 +1,4 @@
-"""Answers to questions on a passage: from a model's scores to text, and from text to figures."""
+"""Answers to questions on a passage: from a model's scores to text, and from text to scores."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def normalize_answer(text: str) -> str:
     Lower case, no punctuation, no articles (a, an, the, as words of their own), single spaces: the
     rules of SQuAD's evaluate-v1.1.py (Rajpurkar et al., 2016). Punctuation is every character that
     Unicode calls so and ASCII's symbols, half and full width; cmrc2018_evaluate.py (Cui et al.,
-    2019) and PaddleNLP list the common ones, without 【】 or the left quote ‘ for instance. As in
-    those scripts 3.5 becomes 35, and full-width letters and digits stay what they are.
+    2019) and PaddleNLP list the common ones only. As in those scripts 3.5 becomes 35, and
+    full-width letters and digits stay what they are.
     """
     kept = (
         character
@@ -50,11 +50,7 @@ def normalize_answer(text: str) -> str:
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> float:
-    """1.0 where the prediction is one of the accepted answers, both normalized; 0.0 elsewhere.
-
-    Args:
-        answers: as for `answer_f1`.
-    """
+    """1.0 where the prediction is one of the accepted answers, both normalized; 0.0 elsewhere."""
     return float(normalize_answer(prediction) in _accepted(answers))
 
 
@@ -64,30 +60,28 @@ def answer_f1(prediction: str, answers: Sequence[str]) -> float:
     The harmonic mean of the shares of the prediction's tokens and of the answer's that both have,
     in any order, as SQuAD defines it. Tokens are CMRC 2018's: a Chinese character, or a run of
     anything else (a Latin word, a number). CMRC's own script counts the longest common run of
-    tokens only, so it gives the same or less; PaddleNLP's `compute_f1` for Chinese takes letters
-    apart, and ignores what follows the first space.
+    tokens only, so it gives the same or less; PaddleNLP's `compute_f1` for Chinese splits letters,
+    and ignores what follows the first space.
 
     Args:
         answers: all accepted ones. Those without a letter or digit are left out; where none
             remains, the empty prediction is right.
-
-    Raises:
-        InputError: no answers, or one text instead of a list.
     """
-    own = Counter(_TOKEN.findall(normalize_answer(prediction)))
+    predicted = Counter(_TOKEN.findall(normalize_answer(prediction)))
     best = 0.0
     for answer in _accepted(answers):
-        other = Counter(_TOKEN.findall(answer))
-        if not own or not other:
-            best = max(best, float(own == other))
+        accepted = Counter(_TOKEN.findall(answer))
+        if not predicted or not accepted:
+            best = max(best, float(predicted == accepted))
         else:
-            best = max(best, 2 * (own & other).total() / (own.total() + other.total()))
+            shared = (predicted & accepted).total()
+            best = max(best, 2 * shared / (predicted.total() + accepted.total()))
     return best
 
 
 def _accepted(answers: Sequence[str]) -> set[str]:
-    if isinstance(answers, str) or len(answers) == 0:
-        raise InputError("answers", f"is {answers!r}", "a list of at least one accepted answer")
+    if isinstance(answers, str):  # each character would be an answer
+        raise InputError("answers", f"is {answers!r}", "a list of accepted answers")
     return {normal for normal in map(normalize_answer, answers) if normal} or {""}
 
 
@@ -101,65 +95,45 @@ def decode_answers(
 ) -> list[dict[str, Any]]:
     """The best answers of each example over all its windows.
 
-    Every span of at most `max_answer_length` tokens inside one window's context is looked at. (The
+    Every span of at most `max_answer_length` tokens inside one window's context is considered. (The
     scripts of SQuAD and PaddleNLP's `compute_prediction` pair only the 20 best first tokens with
     the 20 best last ones, which can leave nothing.) Scores of different windows are compared as
     they are, as those scripts do.
 
     Args:
-        start_logits, end_logits: a row a feature, shape [features, L] or rows of their own
-            lengths; what stands behind a feature's last id is padding.
+        start_logits, end_logits: a row per feature, shape [features, L] or rows of their own
+            lengths; what follows a feature's last id is padding.
         features: of `convert_qa_examples(examples, ...)`, in the order of the rows.
         examples: with "context", in the order that the features' "example" counts.
         n_best: distinct answers kept, at most.
 
     Returns:
-        One dict an example: "text", "start", "end", "score" of the best `Answer` and "candidates",
+        One dict per example: "text", "start", "end", "score" of the best `Answer` and "candidates",
         the list of all kept ones, best first; of equal scores the earliest, then the shortest.
         Where the context has no token: "text" is "", "start", "end" and "score" are None,
         "candidates" is empty and "reason" says why.
 
     Raises:
-        InputError: rows, features and examples that do not belong together, logits that are not
-            finite numbers, `max_answer_length` or `n_best` below 1.
+        InputError: logits that are not finite numbers: every answer would be a guess.
+        ValueError: numbers of rows that differ.
     """
-    for name, value in (("max_answer_length", max_answer_length), ("n_best", n_best)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(name, f"is {value!r}", "a whole number of at least 1")
-    features = list(features)
-    if not len(start_logits) == len(end_logits) == len(features):
-        problem = f"{len(start_logits)} and {len(end_logits)} rows for {len(features)} features"
-        raise InputError("start_logits, end_logits", problem, "one row of each a feature")
-    found: list[list[np.ndarray]] = [[] for _ in examples]
-    for row, feature in enumerate(features):
-        if not 0 <= feature["example"] < len(found):
-            problem = f"is of example {feature['example']}, and there are {len(found)}"
-            raise InputError(f"feature {row}", problem, "the examples it was made from")
-        start, end = (_row(logits, row, feature) for logits in (start_logits, end_logits))
-        found[feature["example"]].append(_spans(start, end, feature, max_answer_length))
+    windows: list[list[np.ndarray]] = [[] for _ in examples]
+    rows = zip(start_logits, end_logits, features, strict=True)
+    for row, (starts, ends, feature) in enumerate(rows):
+        length = len(feature["offset_mapping"])
+        start, end = (np.asarray(logits[:length], "float64") for logits in (starts, ends))
+        if not np.isfinite(start + end).all():
+            raise InputError(f"feature {row}", "its logits are not all finite", "finite numbers")
+        windows[feature["example"]].append(_spans(start, end, feature, max_answer_length))
     results: list[dict[str, Any]] = []
-    for index, (example, windows) in enumerate(zip(examples, found, strict=True)):
-        if not windows:
-            problem = "has no feature"
-            raise InputError(f"example {index}", problem, "the features of all the examples")
-        best = _best(np.concatenate(windows), example["context"], n_best)
+    for example, spans in zip(examples, windows, strict=True):
+        best = _best(np.concatenate(spans), example["context"], n_best)
         if best:
             results.append({**best[0]._asdict(), "candidates": best})
         else:
             nothing = dict.fromkeys(Answer._fields) | {"text": "", "candidates": []}
             results.append({**nothing, "reason": "the context has no token"})
     return results
-
-
-def _row(logits: Sequence[Sequence[float]], row: int, feature: dict[str, Any]) -> np.ndarray:
-    values = np.asarray(logits[row], dtype="float64")
-    length = len(feature["offset_mapping"])
-    if values.ndim != 1 or len(values) < length:
-        problem = f"its logits have shape {values.shape}, and it has {length} ids"
-        raise InputError(f"feature {row}", problem, "a logit for each id")
-    if not np.isfinite(values[:length]).all():
-        raise InputError(f"feature {row}", "its logits are not all finite", "finite numbers")
-    return values[:length]
 
 
 def _spans(start: np.ndarray, end: np.ndarray, feature: dict[str, Any], longest: int) -> np.ndarray:

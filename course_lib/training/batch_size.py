@@ -72,8 +72,8 @@ def largest_batch(
         with quiet_paddlenlp():
             model.config.save_pretrained(directory)
         kind = type(model)
-        job = {"class": [kind.__module__, kind.__name__], "config": directory}
-        job |= {"length": length, "budget": budget}
+        names = [kind.__module__, kind.__name__]
+        job = {"class": names, "config": directory, "length": length, "budget": budget}
         while sizes:
             tried += _peaks(job, sizes, timeout)
             fitted = {size for size, peak in tried if peak is not None and peak <= budget}

@@ -1,41 +1,22 @@
-"""Counts and intervals behind the figures."""
+"""Entity scores, and intervals for the difference between two models."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from course_lib.data.spans import Span, bio_spans, bio_types
-from course_lib.runtime import InputError
 
 import numpy as np
 from scipy.stats import bootstrap
 
-
-def confusion_matrix(
-    labels: Sequence[int], predictions: Sequence[int], num_classes: int
-) -> np.ndarray:
-    """Count how often each true class was predicted as each class.
-
-    Returns:
-        int64 array of shape [num_classes, num_classes]: rows are true classes, columns predicted.
-
-    Raises:
-        ValueError: a class below 0 or beyond the last.
-    """
-    pairs = np.asarray(labels, "int64"), np.asarray(predictions, "int64")
-    cells = np.ravel_multi_index(pairs, (num_classes, num_classes))
-    return np.bincount(cells, minlength=num_classes**2).reshape(num_classes, num_classes)
+Rows = Sequence[Sequence[int] | set[Span]]
 
 
-def span_counts(
-    gold: Sequence[Sequence[int] | set[Span]],
-    predicted: Sequence[Sequence[int] | set[Span]],
-    types: int | Sequence[str],
-) -> np.ndarray:
+def span_counts(gold: Rows, predicted: Rows, types: int | Sequence[str]) -> np.ndarray:
     """Count entities sentence by sentence; one is right when both ends and the type are.
 
     Args:
-        gold, predicted: a row a sentence, either BIO label ids or spans. Where both are ids,
+        gold, predicted: one row per sentence, either BIO label ids or spans. Where both are ids,
             predictions are left out wherever gold is negative (the -100 of special tokens and
             padding).
         types: names of the labels in the order of their ids, such as a dataset's `label_list`;
@@ -46,38 +27,33 @@ def span_counts(
         int64 array of shape [sentences, types, 3]: right, found and true entities.
 
     Raises:
-        InputError: rows that do not fit each other, a label or a type that there is not.
+        InputError: a label that `types` does not have.
+        ValueError, IndexError: rows of different length; a type that does not exist.
     """
-    names, labels = _types(types)
-    gold, predicted = _as_spans(gold, predicted, labels)
-    num_types = len(names)
-    counts = np.zeros((len(gold), num_types, 3), dtype="int64")
-    for row, (true, found) in enumerate(zip(gold, predicted, strict=True)):
+    names, gold_spans, predicted_spans = _as_spans(gold, predicted, types)
+    counts = np.zeros((len(gold_spans), len(names), 3), dtype="int64")
+    for row, (true, found) in enumerate(zip(gold_spans, predicted_spans, strict=True)):
         for column, spans in enumerate((true & found, found, true)):
             for _, _, kind in spans:
-                if not 0 <= kind < num_types:
-                    problem = f"row {row} has an entity of type {kind}"
-                    raise InputError("labels", problem, f"types from 0 to {num_types - 1}")
                 counts[row, kind, column] += 1
     return counts
 
 
 def span_scores(
-    gold: Sequence[Sequence[int] | set[Span]],
-    predicted: Sequence[Sequence[int] | set[Span]],
+    gold: Rows,
+    predicted: Rows,
     types: Sequence[str],
     tokens: Sequence[Sequence[str]] | None = None,
     names: Container[str] = (),
 ) -> dict[str, dict[str, float]]:
     """Precision, recall and F1 of entities, over all types together (micro) and for each.
 
-    The figures are those of seqeval's default mode (conlleval's rule): an I- that continues nothing
+    The scores are those of seqeval's default mode (conlleval's rule): an I- that continues nothing
     of its type opens an entity. With mode="strict" and scheme=IOB2, seqeval leaves such an entity
     out, so a tagger that forgets a B- finds less, and mostly scores less, there.
 
     Args:
-        gold, predicted: as for `span_counts`.
-        types: as for `span_counts`, names.
+        gold, predicted, types: as for `span_counts`, with names.
         tokens: the characters of each sentence, to score names apart that training has shown.
         names: those names, such as `training_names` gives.
 
@@ -85,57 +61,42 @@ def span_scores(
         {"all": scores, each type: scores}, and with `tokens` "seen" and "unseen", over all types;
         scores are {"precision", "recall", "f1", "right", "found", "true"}, the first three 0 where
         nothing is found or true, the others numbers of entities.
-
-    Raises:
-        InputError: as for `span_counts`; a number of `tokens` rows that is not that of `gold`.
     """
-    types, labels = _types(types)
-    gold, predicted = _as_spans(gold, predicted, labels)
-    counts = span_counts(gold, predicted, len(types)).sum(axis=0)
+    kinds, gold_spans, predicted_spans = _as_spans(gold, predicted, types)
+    counts = span_counts(gold_spans, predicted_spans, len(kinds)).sum(axis=0)
     result = {"all": _scores(counts.sum(axis=0))}
-    result |= {name: _scores(counts[index]) for index, name in enumerate(types)}
+    result |= {name: _scores(counts[index]) for index, name in enumerate(kinds)}
     if tokens is None:
         return result
-    if len(tokens) != len(gold):
-        raise InputError("tokens", f"{len(tokens)} rows for {len(gold)}", "one row a sentence")
-    parts: dict[str, tuple[list, list]] = {"seen": ([], []), "unseen": ([], [])}
-    for row, true, found in zip(tokens, gold, predicted, strict=True):
-        both = true | found
-        known = {span for span in both if "".join(row[span[0] : span[1]]) in names}
-        for part, members in (("seen", known), ("unseen", both - known)):
-            parts[part][0].append(true & members)
-            parts[part][1].append(found & members)
-    for part, rows in parts.items():
-        result[part] = _scores(span_counts(*rows, len(types)).sum(axis=(0, 1)))
-    return result
-
-
-def _types(types: int | Sequence[str]) -> tuple[list, Sequence[str] | None]:
-    """Names of the types and, where they were given, of the labels."""
-    if isinstance(types, int):
-        return list(range(types)), None
-    return (bio_types(types), types) if "O" in types else (list(types), None)
+    parts = {"seen": np.zeros(3, "int64"), "unseen": np.zeros(3, "int64")}
+    for row, true, found in zip(tokens, gold_spans, predicted_spans, strict=True):
+        for start, end, kind in true | found:
+            span, part = (start, end, kind), parts["unseen"]
+            if "".join(row[start:end]) in names:
+                part = parts["seen"]
+            part += [span in true and span in found, span in found, span in true]
+    return result | {part: _scores(sums) for part, sums in parts.items()}
 
 
 def _as_spans(
-    gold: Sequence[Sequence[int] | set[Span]],
-    predicted: Sequence[Sequence[int] | set[Span]],
-    label_list: Sequence[str] | None,
-) -> tuple[list[set[Span]], list[set[Span]]]:
-    if len(gold) != len(predicted):
-        problem = f"{len(predicted)} rows for {len(gold)} of gold"
-        raise InputError("predicted", problem, "one row a sentence")
-    rows: tuple[list[set[Span]], list[set[Span]]] = ([], [])
-    for index, (true, found) in enumerate(zip(gold, predicted, strict=True)):
+    gold: Rows, predicted: Rows, types: int | Sequence[str]
+) -> tuple[list, list[set[Span]], list[set[Span]]]:
+    """Names of the types, and both sides as spans."""
+    label_list = None
+    if isinstance(types, int):
+        names: list = list(range(types))
+    elif "O" in types:
+        names, label_list = bio_types(types), types
+    else:
+        names = list(types)
+    sides: tuple[list[set[Span]], list[set[Span]]] = ([], [])
+    for true, found in zip(gold, predicted, strict=True):
         if not isinstance(true, set) and not isinstance(found, set):
             true, found = np.asarray(true, "int64"), np.asarray(found, "int64")
-            if true.shape != found.shape or true.ndim != 1:
-                problem = f"row {index} has shape {found.shape} for {true.shape}"
-                raise InputError("predicted", problem, "one label id for each one of gold")
             found = np.where(true < 0, true, found)
-        for part, row in zip(rows, (true, found), strict=True):
-            part.append(row if isinstance(row, set) else bio_spans(row, label_list))
-    return rows
+        for side, row in zip(sides, (true, found), strict=True):
+            side.append(row if isinstance(row, set) else bio_spans(row, label_list))
+    return names, *sides
 
 
 def _scores(counts: np.ndarray) -> dict[str, float]:
@@ -163,58 +124,45 @@ def paired_bootstrap(
     that holds 0 says that these examples do not tell the models apart.
 
     Args:
-        first, second: a score an example, in the same order; for accuracy, whether it was right.
+        first, second: a score per example, in the same order; for accuracy, whether it was right.
         confidence: share of the resampled differences that the interval covers.
 
     Returns:
         {"difference": mean of first - second, "low", "high": ends of the interval}.
     """
     pair = [np.asarray(scores, "float64") for scores in (first, second)]
-    if pair[0].shape != pair[1].shape or pair[0].ndim != 1 or len(pair[0]) < 2:
-        raise ValueError(
-            f"scores have shapes {pair[0].shape} and {pair[1].shape}; expected one score an "
-            "example for both, two at least"
-        )
+    if pair[0].shape != pair[1].shape or pair[0].ndim != 1:  # NumPy would broadcast
+        shapes = f"{pair[0].shape} and {pair[1].shape}"
+        raise ValueError(f"scores have shapes {shapes}; expected one score per example for both")
     differences = pair[0] - pair[1]
     if not np.isfinite(differences).all():
         raise ValueError("a score is NaN or infinite; expected finite numbers")
-    low, high = bootstrap(
-        (differences,),
-        np.mean,
-        n_resamples=resamples,
-        batch=100,  # memory: batch x examples numbers at a time
-        confidence_level=confidence,
-        method="percentile",
-        random_state=seed,
-    ).confidence_interval
-    return {"difference": float(differences.mean()), "low": float(low), "high": float(high)}
+    return _interval(
+        lambda rows, axis: differences[rows].mean(axis=axis),
+        len(differences),
+        confidence,
+        resamples,
+        seed,
+    )
 
 
 def paired_bootstrap_f1(
-    first_counts: Sequence[Sequence[int]],
-    second_counts: Sequence[Sequence[int]],
+    first_counts: Sequence[Sequence[int]] | np.ndarray,
+    second_counts: Sequence[Sequence[int]] | np.ndarray,
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 42,
 ) -> dict[str, float]:
     """`paired_bootstrap` for an F1 of sums over a corpus, which is no mean of sentences' F1.
 
-    Sentences are drawn with replacement, each with both models' counts.
-
     Args:
-        first_counts, second_counts: shape [sentences, 3], right, found and true a sentence, in the
-            same order, such as `span_counts(...).sum(axis=1)`; sums over several seeds too.
-        confidence: share of the resampled differences that the interval covers.
+        first_counts, second_counts: shape [sentences, 3], right, found and true per sentence, in
+            the same order, such as `span_counts(...).sum(axis=1)`; sums over several seeds too.
 
     Returns:
         {"difference": F1 of first - F1 of second, "low", "high": ends of the interval}.
     """
     both = np.stack([np.asarray(counts) for counts in (first_counts, second_counts)], axis=1)
-    if both.ndim != 3 or both.shape[2] != 3 or len(both) < 2:
-        raise ValueError(
-            f"counts have shape {both.shape[:1] + both.shape[2:]}; expected [sentences, 3], with "
-            "two sentences at least"
-        )
 
     def difference(rows: np.ndarray, axis: int) -> np.ndarray:
         sums = both[rows].sum(axis=axis - 2)  # sentences are axis -1 of rows, then two axes follow
@@ -222,16 +170,22 @@ def paired_bootstrap_f1(
         f1 = 2 * right / np.maximum(1, found + true)
         return f1[..., 0] - f1[..., 1]
 
-    indices = np.arange(len(both))
+    return _interval(difference, len(both), confidence, resamples, seed)
+
+
+def _interval(
+    difference: Callable[..., np.ndarray], count: int, confidence: float, resamples: int, seed: int
+) -> dict[str, float]:
+    """The difference of all rows, with a percentile interval from rows drawn with replacement."""
+    indices = np.arange(count)
     low, high = bootstrap(
         (indices,),
         difference,
         n_resamples=resamples,
-        batch=100,
+        batch=100,  # memory: batch x rows numbers at a time
         vectorized=True,
         confidence_level=confidence,
         method="percentile",
         random_state=seed,
     ).confidence_interval
-    value = difference(indices, -1)
-    return {"difference": float(value), "low": float(low), "high": float(high)}
+    return {"difference": float(difference(indices, -1)), "low": float(low), "high": float(high)}
