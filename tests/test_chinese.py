@@ -109,14 +109,6 @@ def test_a_span_outside_is_refused(span):
         original_span(*span, offsets, 3)
 
 
-@pytest.mark.parametrize("text", [None, 3, b"\xe5", ["好"]])
-def test_only_text_is_normalised(text, tokenizer):
-    with pytest.raises(InputError, match=r"^text: is of type .*expected a string"):
-        normalize(text)
-    with pytest.raises(InputError, match=r"^text: is of type"):
-        unknown_tokens(text, tokenizer)
-
-
 def test_the_table_is_read_without_importing_snownlp():
     normalize("後")
     assert "snownlp" not in sys.modules

@@ -12,7 +12,6 @@ from course_lib.data import (
     convert_pair_example,
     convert_qa_examples,
     convert_tokens_example,
-    dict_batchify_fn,
     qa_batchify_fn,
     tokenize_with_offsets,
     tokens_batchify_fn,
@@ -81,19 +80,17 @@ def test_pairs_are_batched_by_the_functions_of_single_texts(tokenizer):
         {"sentence1": "好吗", "sentence2": "坏吗", "label": 1},
     ]
     batch = batchify_fn(tokenizer)([convert_pair_example(row, tokenizer) for row in rows])
-    other = dict_batchify_fn(tokenizer)(
-        [convert_pair_example(row, tokenizer, return_dict=True) for row in rows]
-    )
+    named = [convert_pair_example(row, tokenizer, return_dict=True) for row in rows]
+    other = batchify_fn(tokenizer, return_dict=True)(named)
     for one, two in zip(batch, other, strict=True):
         assert (one == two).all() and one.dtype == np.int64
     assert [part.shape for part in batch] == [(2, 7), (2, 7), (2,)]
     assert batch[0][0, 5:].tolist() == [tokenizer.pad_token_id] * 2
 
 
-@pytest.mark.parametrize("length", [4, 0, -1, 5.0, True, None])
-def test_a_length_without_room_for_a_pair_is_refused(tokenizer, length):
-    with pytest.raises(InputError, match=r"max_seq_length: is .*; expected a whole number of"):
-        convert_pair_example({"sentence1": "好", "sentence2": "坏"}, tokenizer, length, True)
+def test_a_length_without_room_for_a_pair_is_refused(tokenizer):
+    with pytest.raises(InputError, match="max_seq_length: is 4; expected at least 5"):
+        convert_pair_example({"sentence1": "好", "sentence2": "坏"}, tokenizer, 4, True)
 
 
 # --- tagged tokens ----------------------------------------------------------------------------
@@ -163,7 +160,6 @@ def test_tagged_tokens_are_batched_with_ignored_labels(tokenizer):
         ({"tokens": ["好"], "labels": [0, 0], "id": "x"}, "example x: 1 tokens and 2 labels"),
         ({"tokens": ["iPhone"], "labels": [0]}, r"the token 'iPhone' is \d tokens to the tokeniz"),
         ({"tokens": ["北京"], "labels": [0]}, "the token '北京' is 2 tokens"),
-        ({"tokens": [""], "labels": [0]}, "the token ''; expected a character"),
     ],
 )
 def test_tokens_that_would_move_the_labels_are_refused(tokenizer, example, message):
@@ -458,80 +454,11 @@ def test_questions_are_batched_and_mapped(tokenizer):
 def test_bad_arguments_and_answers_are_refused(tokenizer):
     row = question("王明在北京")
     for arguments, message in (
-        ({"max_seq_length": 67}, "max_seq_length: is 67; expected a whole number of at least 68"),
+        ({"max_seq_length": 67}, "max_seq_length: is 67; expected at least 68"),
         ({"doc_stride": 0}, "doc_stride: is 0"),
-        ({"max_question_length": 0}, "max_question_length: is 0"),
-        ({"max_seq_length": 192.0}, "max_seq_length: is 192.0"),
     ):
         with pytest.raises(InputError, match=message):
             convert_qa_examples([row], tokenizer, **arguments)
     for start in (2, -2, 99):
-        with pytest.raises(
-            InputError, match=f"example q-1: the answer '北京' does not stand at {start}"
-        ):
+        with pytest.raises(InputError, match=f"example q-1: the answer '北京' is not at {start}"):
             convert_qa_examples([{**row, "answer_starts": [start]}], tokenizer)
-
-
-# --- what is no example -------------------------------------------------------------------------
-
-QUESTION = {
-    "id": "7",
-    "context": "北京是首都",
-    "question": "哪里",
-    "answers": ["北京"],
-    "answer_starts": [0],
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"context": None},
-        {"question": 3},
-        {"answers": None},
-        {"answers": "北京"},
-        {"answers": [""]},
-        {"answers": [None]},
-        {"answer_starts": []},
-        {"answer_starts": [None]},
-        {"answer_starts": [float("nan")]},
-        {"answer_starts": [0.0]},
-        {"answer_starts": [True]},
-        {"answer_starts": [-1]},
-        {"answer_starts": [9]},
-    ],
-)
-def test_a_question_that_is_none_names_the_example(tokenizer, change):
-    assert convert_qa_examples([QUESTION], tokenizer)
-    with pytest.raises(InputError, match="example 7"):
-        convert_qa_examples([{**QUESTION, **change}], tokenizer)
-
-
-@pytest.mark.parametrize("examples", [QUESTION, ["北京"], [{"id": "7"}]])
-def test_questions_are_dicts_in_a_list(tokenizer, examples):
-    with pytest.raises(InputError, match="example"):
-        convert_qa_examples(examples, tokenizer)
-
-
-@pytest.mark.parametrize("label", [1.9, "1", True, None])
-def test_a_label_that_is_no_whole_number_is_not_cut_to_one(tokenizer, label):
-    with pytest.raises(InputError, match="label"):
-        convert_tokens_example({"tokens": ["北"], "labels": [label]}, tokenizer)
-    with pytest.raises(InputError, match="label"):
-        convert_pair_example({"sentence1": "a", "sentence2": "b", "label": label}, tokenizer)
-
-
-def test_tokens_and_sentences_are_texts(tokenizer):
-    for token in (["北"], None, 3, ""):
-        with pytest.raises(InputError, match="the token"):
-            convert_tokens_example({"tokens": [token], "labels": [1]}, tokenizer)
-    with pytest.raises(InputError, match="sentence2"):
-        convert_pair_example({"sentence1": "a", "sentence2": None, "label": 0}, tokenizer)
-
-
-def test_sizes_may_be_numpy_s(tokenizer):
-    eight = np.int64(80)
-    assert convert_qa_examples([QUESTION], tokenizer, max_seq_length=eight, doc_stride=np.int64(4))
-    assert convert_tokens_example(
-        {"tokens": ["北"], "labels": [np.int64(2)]}, tokenizer, max_seq_length=eight
-    )[2] == [-100, 2, -100]

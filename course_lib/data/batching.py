@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
 
 import numpy as np
 from paddle.io import BatchSampler, DataLoader
@@ -31,7 +30,7 @@ def convert_example(
         tokenizer: any PaddleNLP tokenizer.
         max_seq_length: longer texts are cut; it counts tokens, [CLS] and [SEP] included.
         is_test: leave the label out.
-        return_dict: give `{"input_ids", "token_type_ids"[, "labels"]}` for `dict_batchify_fn`.
+        return_dict: give `{"input_ids", "token_type_ids"[, "labels"]}`, as a Trainer wants them.
 
     Returns:
         `(input_ids, token_type_ids, label)`: two lists of ints of one length and an np.int64, or
@@ -40,7 +39,8 @@ def convert_example(
     Raises:
         InputError: `max_seq_length` leaves no room for a token between [CLS] and [SEP].
     """
-    max_seq_length = whole("max_seq_length", max_seq_length, 3)
+    if max_seq_length < 3:
+        raise InputError("max_seq_length", f"is {max_seq_length}", "at least 3")
     encoded = tokenizer(
         example["text"], max_length=max_seq_length, truncation=True, return_token_type_ids=True
     )
@@ -50,32 +50,28 @@ def convert_example(
     return fields if return_dict else tuple(fields.values())
 
 
-def batchify_fn(tokenizer, is_test: bool = False) -> Callable[[list[tuple]], tuple]:
-    """Make the function that pads and stacks a list of `convert_example` tuples.
+def batchify_fn(tokenizer, is_test: bool = False, return_dict: bool = False) -> Callable:
+    """Make the function that pads and stacks a list of `convert_example` results.
+
+    Args:
+        return_dict: the examples are dicts. PaddleNLP's Dict takes dicts but gives a tuple.
 
     Returns:
         A callable: list of N examples -> `(input_ids [N, L], token_type_ids [N, L], labels [N])`,
         int64 arrays, L the longest of these N; without labels when `is_test`.
     """
-    return Tuple(*_columns(tokenizer, is_test).values())
+    columns = padded_columns(tokenizer)
+    if not is_test:
+        columns["labels"] = Stack(dtype="int64")
+    return Dict(columns) if return_dict else Tuple(*columns.values())
 
 
-def dict_batchify_fn(tokenizer, is_test: bool = False) -> Callable[[list[dict]], tuple]:
-    """The same as `batchify_fn` for examples that are dicts (`return_dict=True`).
-
-    PaddleNLP's Dict takes dicts but gives a tuple, in the order of its keys.
-    """
-    return Dict(_columns(tokenizer, is_test))
-
-
-def _columns(tokenizer, is_test: bool) -> dict[str, Callable]:
-    columns = {
+def padded_columns(tokenizer) -> dict[str, Callable]:
+    """What pads the ids and types of a batch, by their names."""
+    return {
         "input_ids": Pad(axis=0, pad_val=tokenizer.pad_token_id, dtype="int64"),
         "token_type_ids": Pad(axis=0, pad_val=tokenizer.pad_token_type_id, dtype="int64"),
     }
-    if not is_test:
-        columns["labels"] = Stack(dtype="int64")
-    return columns
 
 
 def map_by_length(
@@ -106,17 +102,17 @@ class ResumableBatchSampler(BatchSampler):
     """What the samplers below have in common: epochs, resuming, and several replicas.
 
     The batches depend on the arguments and the epoch alone. `set_epoch(epoch, start_batch)`
-    chooses the epoch and skips batches already used, for resuming in its middle; when an iteration
-    has run to its end, the sampler moves on to the beginning of the next epoch by itself. Because
-    a DataLoader reads ahead, a position to be saved must be counted by who consumes the batches.
+    chooses the epoch and skips batches already used, for resuming in its middle. An iteration that
+    runs to its end moves the sampler on to the next epoch. A DataLoader reads ahead, so the code
+    that consumes the batches must count them, to save a position.
 
-    **Replicas.** In training on several processes each of them has a sampler with the same
-    arguments but for its `rank`. What all of them read together in one step is a *global batch*;
-    rank r takes its rows r, r + num_replicas, r + 2 * num_replicas, ..., so that all have about the
-    same lengths to work through and numbers of rows that differ by one at most. All replicas get
-    the same number of batches, none of them empty, and together each index exactly once: paddle's
-    DistributedBatchSampler repeats some instead. Where the rows of a global batch cannot be dealt
-    out evenly, a mean of the replicas' means is not the mean of the batch.
+    **Replicas.** In training on several processes, the samplers differ in `rank` only. What all
+    processes read together in one step is a *global batch*; rank r takes its rows r,
+    r + num_replicas, r + 2 * num_replicas, ..., so that lengths are alike and numbers of rows
+    differ by one at most. All replicas get the same number of batches, none of them empty, and
+    together each index exactly once (paddle's DistributedBatchSampler repeats some). Where the rows
+    of a global batch cannot be dealt out evenly, a mean of the replicas' means is not the mean of
+    the batch.
 
     Args:
         lengths: tokens of each example.
@@ -126,7 +122,7 @@ class ResumableBatchSampler(BatchSampler):
         rank: this one, from 0.
 
     Raises:
-        InputError: names the argument that is out of bounds.
+        InputError: there are fewer examples than replicas, or the rank is not one of them.
     """
 
     def __init__(
@@ -135,15 +131,17 @@ class ResumableBatchSampler(BatchSampler):
         shuffle: bool,
         seed: int,
         pool_batches: int,
-        num_replicas: int,
-        rank: int,
+        num_replicas: int = 1,
+        rank: int = 0,
     ) -> None:
-        self.seed = whole("seed", seed, 0, 2**32 - 1)
-        self.pool_batches = whole("pool_batches", pool_batches, 1)
-        self.num_replicas = whole("num_replicas", num_replicas, 1)
-        self.rank = whole("rank", rank, 0, self.num_replicas - 1)
-        self.lengths = _check_lengths(lengths, self.num_replicas)
-        self.shuffle = shuffle
+        if not 0 <= rank < num_replicas:
+            raise InputError("rank", f"is {rank}", f"0 to {num_replicas - 1}")
+        if len(lengths) < num_replicas:
+            problem = f"has {len(lengths)} for {num_replicas} replicas"
+            raise InputError("lengths", problem, "at least one example for each replica")
+        self.lengths = np.asarray(lengths).astype(np.int64)  # sorted by -length: signed
+        self.seed, self.shuffle, self.pool_batches = seed, shuffle, pool_batches
+        self.num_replicas, self.rank = num_replicas, rank
         self.epoch = self.start_batch = 0
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
@@ -159,8 +157,9 @@ class ResumableBatchSampler(BatchSampler):
 
     def set_epoch(self, epoch: int, start_batch: int = 0) -> None:
         """Let the next iteration give epoch `epoch` from its batch `start_batch` (0-based) on."""
-        epoch = whole("epoch", epoch, 0)
-        start_batch = whole("start_batch", start_batch, 0, self.count(epoch))
+        if start_batch and start_batch > (count := self.count(epoch)):
+            problem = f"is {start_batch}, but epoch {epoch} has {count} batches"
+            raise InputError("start_batch", problem, "the position in an epoch of the same data")
         self.epoch, self.start_batch = epoch, start_batch
 
     def global_batches(self, epoch: int | None = None) -> list[list[int]]:
@@ -189,10 +188,7 @@ class ResumableBatchSampler(BatchSampler):
         order = [index for batch in self.batches() for index in batch]
         if self.shuffle or len(results) != len(self.lengths) or len(order) != len(results):
             raise ValueError("restore needs one result for each example, in an unshuffled order")
-        restored: list = [None] * len(results)
-        for index, result in zip(order, results, strict=True):
-            restored[index] = result
-        return restored
+        return [results[place] for place in np.argsort(order)]
 
     def __iter__(self) -> Iterator[list[int]]:
         epoch = self.epoch
@@ -206,15 +202,14 @@ class ResumableBatchSampler(BatchSampler):
 
 
 class LengthGroupedBatchSampler(ResumableBatchSampler):
-    """Batches of examples of like length, so that little is padded, in an order that is random.
+    """Batches of examples of similar length, so that little is padded, in random order.
 
     With `shuffle`, an epoch is a random permutation of all examples, cut into pools of
-    `pool_batches` batches; each pool is sorted by length (equal lengths stay in random order) and
-    cut into batches, and then the batches of all pools are put in random order. So an example
-    meets others of its pool with about its length: which ones changes every epoch, and a batch's
-    place in the epoch says nothing about its length. What is lost against a plain shuffle is the
-    mix of lengths within a batch; where the label depends on the length, so does the mix of
-    labels. A smaller `pool_batches` gives more of that mix and more padding; 1 is a plain shuffle.
+    `pool_batches` batches. Each pool is sorted by length (equal lengths stay in random order) and
+    cut into batches; then all batches are put in random order. The partners of an example change
+    every epoch, and a batch's place in the epoch says nothing about its length. Unlike in a plain
+    shuffle, lengths within a batch are alike; where the label depends on the length, labels are,
+    too. A smaller `pool_batches` mixes more and pads more; 1 is a plain shuffle.
 
     Without `shuffle`, all examples are sorted by length, longest first, so that a batch that does
     not fit into memory shows at once; `restore` puts results back into the order of the data.
@@ -244,7 +239,9 @@ class LengthGroupedBatchSampler(ResumableBatchSampler):
         rank: int = 0,
     ) -> None:
         super().__init__(lengths, shuffle, seed, pool_batches, num_replicas, rank)
-        self.batch_size, self.drop_last = whole("batch_size", batch_size, 1), drop_last
+        if batch_size < 1:
+            raise InputError("batch_size", f"is {batch_size}", "at least 1")
+        self.batch_size, self.drop_last = batch_size, drop_last
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         rows = self.batch_size * self.num_replicas
@@ -261,29 +258,26 @@ class LengthGroupedBatchSampler(ResumableBatchSampler):
 
 
 class TokenBudgetBatchSampler(ResumableBatchSampler):
-    """Batches of like length with as many rows as a budget of tokens allows.
+    """Batches of similar length with as many rows as a budget of tokens allows.
 
-    A batch is a rectangle, as long as its longest example and as high as it has rows, and time and
-    memory go with its area. Here the area is bounded: longest x rows <= `max_tokens`. So long
-    examples come few at a time and short ones many, and no batch is much dearer than another.
+    Time and memory grow with a batch's padded tokens. Here they are bounded: length of the longest
+    example x rows <= `max_tokens`. So a batch has few long examples or many short ones, and all
+    batches cost about the same.
 
     Pools, order and `restore` are as with `LengthGroupedBatchSampler`. Two things differ. Where the
     loss is a mean over the batch, an example in a batch of few rows counts more. And the number of
     batches changes a little from epoch to epoch: `len(sampler)` is that of the coming epoch,
     `count(epoch)` that of any.
 
-    With several replicas the budget holds for each replica's batch. The rows of a global batch are
-    a multiple of num_replicas. One exception: the examples that are left over when their number is
-    not such a multiple make a global batch together with the next num_replicas shortest ones.
-
     Args:
         lengths: tokens of each example, at least 1.
-        max_tokens: padded tokens of a batch of one replica.
-        shuffle, seed, num_replicas, rank: see `ResumableBatchSampler`.
+        max_tokens: padded tokens of a batch.
+        shuffle, seed: see `ResumableBatchSampler`.
         pool_batches: a pool holds as many examples as so many batches of examples of mean length.
 
     Raises:
-        InputError: an example is longer than `max_tokens`, or the examples left over do not fit.
+        InputError: an example has no token, or more than `max_tokens`: a batch would have no end,
+            or no row.
     """
 
     def __init__(
@@ -293,11 +287,9 @@ class TokenBudgetBatchSampler(ResumableBatchSampler):
         shuffle: bool = True,
         seed: int = 42,
         pool_batches: int = 50,
-        num_replicas: int = 1,
-        rank: int = 0,
     ) -> None:
-        super().__init__(lengths, shuffle, seed, pool_batches, num_replicas, rank)
-        self.max_tokens = max_tokens = whole("max_tokens", max_tokens, 1)
+        super().__init__(lengths, shuffle, seed, pool_batches)
+        self.max_tokens = max_tokens
         if self.lengths.min() < 1:
             problem = f"example {self.lengths.argmin()} has no token"
             raise InputError("lengths", problem, "at least 1, or the budget bounds nothing")
@@ -308,47 +300,16 @@ class TokenBudgetBatchSampler(ResumableBatchSampler):
                 f"is {max_tokens}, but example {longest} alone has {self.lengths[longest]} tokens",
                 "at least the longest example, or shorter examples (max_seq_length)",
             )
-        # the shortest examples, which make a batch of two rows a replica (for some, one)
-        self._left_over = len(lengths) % self.num_replicas
-        if self._left_over:
-            self._left_over += self.num_replicas
-            row = int(np.sort(self.lengths)[self._left_over - 1])
-            if 2 * row > max_tokens:
-                raise InputError(
-                    "max_tokens",
-                    f"is {max_tokens}, too few to give {len(lengths)} examples to {num_replicas} "
-                    "replicas in equally many batches",
-                    f"at least {2 * row}, or a number of examples that the replicas divide",
-                )
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         batches = []
-        if self._left_over:
-            shortest = np.argsort(self.lengths[order], kind="stable")[: self._left_over]
-            batches.append(order[shortest])
-            order = np.delete(order, shortest)
-        rows = max(1, int(self.max_tokens / self.lengths.mean())) * self.num_replicas
-        for pool in self._pools(order, rows):
+        for pool in self._pools(order, max(1, int(self.max_tokens / self.lengths.mean()))):
             first = 0
             while first < len(pool):
-                height = self.max_tokens // self.lengths[pool[first]] * self.num_replicas
+                height = self.max_tokens // self.lengths[pool[first]]
                 batches.append(pool[first : first + height])
                 first += height
-        return [*batches[1:], batches[0]] if self._left_over else batches  # longest first
-
-
-def _check_lengths(lengths: Sequence[int], num_replicas: int) -> np.ndarray:
-    array = np.asarray(lengths)
-    if array.ndim != 1:
-        raise InputError("lengths", f"has the shape {array.shape}", "one number an example")
-    if len(array) < num_replicas:
-        problem = f"has {len(array)} for {num_replicas} replicas" if len(array) else "is empty"
-        raise InputError("lengths", problem, "at least one example for each replica")
-    if array.dtype.kind not in "iu":
-        raise InputError("lengths", f"holds values of type {array.dtype}", "whole numbers")
-    if array.min() < 0:
-        raise InputError("lengths", f"holds {array.min()}", "whole numbers of at least 0")
-    return array.astype(np.int64)  # the order is sorted by -length, which unsigned numbers lack
+        return batches
 
 
 def create_dataloader(
@@ -361,8 +322,6 @@ def create_dataloader(
     max_tokens: int | None = None,
     seed: int = 42,
     num_workers: int = 0,
-    num_replicas: int = 1,
-    rank: int = 0,
 ) -> DataLoader:
     """Tokenize a dataset once and give it in padded batches.
 
@@ -378,27 +337,23 @@ def create_dataloader(
             result an example back into the order of `dataset`.
         batch_size: examples a batch; not looked at when `batching` is "tokens".
         max_seq_length: tokens; longer texts are cut.
-        batching: "grouped", batches of like length; "plain", a plain shuffle, or the data's order;
-            "tokens", batches of like length with at most `max_tokens` padded tokens.
+        batching: "grouped", batches of similar length; "plain", a plain shuffle, or the data's
+            order; "tokens", batches of similar length with at most `max_tokens` padded tokens.
         max_tokens: for "tokens" only.
         seed: of the shuffle.
         num_workers: processes that build batches; 0 is fastest here, the ids being ready.
-        num_replicas, rank: for training on several processes, see `ResumableBatchSampler`.
 
     Returns:
         A DataLoader of tuples of int64 tensors `(input_ids [N, L], token_type_ids [N, L])` and,
         where there are labels, `labels [N]`.
 
     Raises:
-        InputError: names the argument that is not as described.
+        InputError: the dataset is empty, or `mode` or `batching` is another word.
     """
-    if mode not in MODES:
-        raise InputError("mode", f"is {mode!r}", f"one of {', '.join(MODES)}")
-    if batching not in BATCHING:
-        raise InputError("batching", f"is {batching!r}", f"one of {', '.join(BATCHING)}")
-    if (max_tokens is not None) != (batching == "tokens"):
-        problem = f"is {max_tokens!r} with batching {batching!r}"
-        raise InputError("max_tokens", problem, 'a number with batching "tokens", else None')
+    # A misspelled word would only change the order, without a message.
+    for name, value, words in (("mode", mode, MODES), ("batching", batching, BATCHING)):
+        if value not in words:
+            raise InputError(name, f"is {value!r}", f"one of {', '.join(words)}")
     if len(dataset) == 0:
         raise InputError("dataset", "is empty", "at least one example")
     is_test = "label" not in dataset[0]
@@ -407,18 +362,12 @@ def create_dataloader(
         label_list=getattr(dataset, "label_list", None),
     )
     lengths = [len(feature[0]) for feature in features]
-    options: dict[str, Any] = {
-        "shuffle": mode == "train",
-        "seed": seed,
-        "num_replicas": num_replicas,
-        "rank": rank,
-    }
     if batching == "tokens":
-        sampler = TokenBudgetBatchSampler(lengths, max_tokens, **options)  # type: ignore[arg-type]
+        sampler = TokenBudgetBatchSampler(lengths, max_tokens, mode == "train", seed)
     else:
         if batching == "plain":
             lengths = [0] * len(features)
-        sampler = LengthGroupedBatchSampler(lengths, batch_size, **options)
+        sampler = LengthGroupedBatchSampler(lengths, batch_size, mode == "train", seed)
     return DataLoader(
         features,
         batch_sampler=sampler,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -58,10 +59,8 @@ def load_cloze(
     """Load the generated questions.
 
     Args:
-        splits: "train", "dev" or "test" for one MapDataset; a list or tuple of them for a list.
-            They are the splits of `people_daily`; no line is in two of them.
-        max_examples: at most so many of each split, drawn with `seed`. None gives all.
-        seed: of that draw only; the questions are always the same.
+        splits, max_examples, seed: as for `load_reviews`; a draw is not balanced. The splits are
+            those of `load_people_daily`; no line is in two of them.
 
     Returns:
         MapDatasets of `{"id": "line-00042-17-20", "context": str, "question": str,
@@ -174,16 +173,10 @@ def mentions(line: int) -> tuple[Mention, ...]:
 
 def _places(context: str, name: str) -> list[int]:
     """Where a name or number begins, but not within a longer number: 3 is not in 13."""
-    starts = []
-    start = context.find(name)
-    while start >= 0:
-        end = start + len(name)
-        before, after = context[max(start - 1, 0) : start], context[end : end + 1]
-        cut = (name[0].isdigit() and before.isdigit()) or (name[-1].isdigit() and after.isdigit())
-        if not cut:
-            starts.append(start)
-        start = context.find(name, start + 1)
-    return starts
+    before = r"(?<!\d)" if name[0].isdigit() else ""
+    after = r"(?!\d)" if name[-1].isdigit() else ""
+    pattern = f"(?={before}{re.escape(name)}{after})"  # looks ahead, as places may overlap
+    return [match.start() for match in re.finditer(pattern, context)]
 
 
 def read_gold() -> list[dict]:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from course_lib.data.batching import padded_columns
 from course_lib.data.tokens import tokenize_with_offsets
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
 
 import numpy as np
 from paddlenlp.data import Dict, Pad, Stack, Tuple
@@ -43,13 +43,12 @@ def convert_pair_example(
         Types are 0 up to the first [SEP], 1 after it.
 
     Raises:
-        InputError: `max_seq_length` leaves no room for a token of each sentence; a sentence that is
-            no text, or a label that is no whole number.
+        InputError: `max_seq_length` leaves no room for a token of each sentence.
     """
-    max_seq_length = whole("max_seq_length", max_seq_length, 5)
-    name = _name(example)
+    if max_seq_length < 5:
+        raise InputError("max_seq_length", f"is {max_seq_length}", "at least 5")
     first, second = (
-        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(_text(example, key, name)))
+        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(example[key]))
         for key in ("sentence1", "sentence2")
     )
     # What truncation="longest_first" does; but that warns at every pair that it cuts.
@@ -60,7 +59,7 @@ def convert_pair_example(
         "token_type_ids": tokenizer.create_token_type_ids_from_sequences(first, second),
     }
     if not is_test:
-        fields["labels"] = np.int64(whole(f"{name}: label", example.get("label"), 0))
+        fields["labels"] = np.int64(example["label"])
     return fields if return_dict else tuple(fields.values())
 
 
@@ -88,10 +87,11 @@ def convert_tokens_example(
         [SEP]; the first two when `is_test`; or a dict of them.
 
     Raises:
-        InputError: `max_seq_length` below 3, a token that is empty or would become several ids, a
-            label that is no whole number, or another number of labels than of tokens.
+        InputError: `max_seq_length` below 3, a token that would become several ids, or another
+            number of labels than of tokens.
     """
-    max_seq_length = whole("max_seq_length", max_seq_length, 3)
+    if max_seq_length < 3:
+        raise InputError("max_seq_length", f"is {max_seq_length}", "at least 3")
     name = _name(example, "tokens")
     tokens = example["tokens"]
     ids = [_token_id(token, tokenizer, name) for token in tokens[: max_seq_length - 2]]
@@ -101,20 +101,17 @@ def convert_tokens_example(
         if len(example["labels"]) != len(tokens):
             problem = f"{len(tokens)} tokens and {len(example['labels'])} labels"
             raise InputError(name, problem, "one label for each token")
-        labels = [whole(f"{name}: label", label, IGNORED) for label in example["labels"]]
-        fields["labels"] = [IGNORED, *labels[: len(ids)], IGNORED]
+        fields["labels"] = [IGNORED, *example["labels"][: len(ids)], IGNORED]
     return fields if return_dict else tuple(fields.values())
 
 
 def _token_id(token: str, tokenizer, name: str) -> int:
     known = _ids_of.setdefault(tokenizer.tokens_trie, {})
-    if not isinstance(token, str) or not token:
-        raise InputError(name, f"the token {token!r}", "a character")
     if token not in known:
         pieces = tokenizer.tokenize(token)
         if len(pieces) > 1 and len(token) > 1:
             problem = f"the token {token!r} is {len(pieces)} tokens to the tokenizer"
-            raise InputError(name, problem, "one character a token, each with its own label")
+            raise InputError(name, problem, "one character per token, each with its own label")
         piece = pieces[0] if len(pieces) == 1 else tokenizer.unk_token
         known[token] = tokenizer.convert_tokens_to_ids(piece)
     return known[token]
@@ -132,7 +129,7 @@ def tokens_batchify_fn(
         A callable: N examples -> `(input_ids, token_type_ids, labels)`, each int64 [N, L], labels
         -100 where padded; without labels when `is_test`.
     """
-    columns = _padded(tokenizer)
+    columns = padded_columns(tokenizer)
     if not is_test:
         columns["labels"] = Pad(axis=0, pad_val=IGNORED, dtype="int64")
     return Dict(columns) if return_dict else Tuple(*columns.values())
@@ -170,18 +167,20 @@ def convert_qa_examples(
         where none does.
 
     Raises:
-        InputError: lengths that leave no room for the context, a tokenizer without WordPiece, a
-            question or context that is no text, or an answer that is not at its offset.
+        InputError: lengths that leave no room for the context, a tokenizer without WordPiece, or
+            an answer that is not at its offset.
     """
-    max_question_length = whole("max_question_length", max_question_length, 1)
-    max_seq_length = whole("max_seq_length", max_seq_length, max_question_length + 4)
-    doc_stride = whole("doc_stride", doc_stride, 1)
+    if max_seq_length < max_question_length + 4:  # else windows would never end
+        expected = f"at least {max_question_length + 4}, 4 more than max_question_length"
+        raise InputError("max_seq_length", f"is {max_seq_length}", expected)
+    if doc_stride < 1:
+        raise InputError("doc_stride", f"is {doc_stride}", "at least 1")
     features = []
     for index, example in enumerate(examples):
         name = _name(example, f"example {index}")
-        question, _ = tokenize_with_offsets(_text(example, "question", name), tokenizer)
+        question, _ = tokenize_with_offsets(example["question"], tokenizer)
         question_ids = tokenizer.convert_tokens_to_ids(question[:max_question_length])
-        tokens, offsets = tokenize_with_offsets(_text(example, "context", name), tokenizer)
+        tokens, offsets = tokenize_with_offsets(example["context"], tokenizer)
         context_ids = tokenizer.convert_tokens_to_ids(tokens)
         room = max_seq_length - 3 - len(question_ids)
         spans = [] if is_test else _answer_tokens(example, offsets, name)
@@ -216,19 +215,10 @@ def _answer_tokens(
     example: dict[str, Any], offsets: list[tuple[int, int]], name: str
 ) -> list[tuple[int, int]]:
     """First and last token of each answer that has a token."""
-    answers: Any = example.get("answers")
-    starts: Any = example.get("answer_starts")
-    sizes = [len(each) if isinstance(each, (list, tuple)) else None for each in (answers, starts)]
-    if None in sizes or sizes[0] != sizes[1]:
-        problem = f"answers {answers!r:.40} and answer_starts {starts!r:.40}"
-        raise InputError(name, problem, "two lists of one length")
     spans = []
-    for answer, start in zip(answers, starts, strict=True):
-        if not isinstance(answer, str) or not answer:
-            raise InputError(name, f"the answer {answer!r:.40}", "a text")
-        start = whole(f"{name}: the offset of {answer!r:.40}", start)
-        if start < 0 or not example["context"].startswith(answer, start):
-            problem = f"the answer {answer!r} does not stand at {start}"
+    for answer, start in zip(example["answers"], example["answer_starts"], strict=True):
+        if not answer or start < 0 or not example["context"].startswith(answer, start):
+            problem = f"the answer {answer!r} is not at {start}"
             raise InputError(name, problem, "its offset in the context")
         end = start + len(answer)
         touched = [i for i, (first, last) in enumerate(offsets) if first < end and last > start]
@@ -244,28 +234,12 @@ def qa_batchify_fn(tokenizer, is_test: bool = False) -> Callable[[list[dict]], t
         A callable: N features -> `(input_ids [N, L], token_type_ids [N, L], start_positions [N],
         end_positions [N])`, int64; the first two when `is_test`. Other keys are left out.
     """
-    columns = _padded(tokenizer)
+    columns = padded_columns(tokenizer)
     if not is_test:
         columns["start_positions"] = Stack(dtype="int64")
         columns["end_positions"] = Stack(dtype="int64")
     return Dict(columns)
 
 
-def _padded(tokenizer) -> dict[str, Callable]:
-    return {
-        "input_ids": Pad(axis=0, pad_val=tokenizer.pad_token_id, dtype="int64"),
-        "token_type_ids": Pad(axis=0, pad_val=tokenizer.pad_token_type_id, dtype="int64"),
-    }
-
-
-def _name(example: dict[str, Any], otherwise: str = "example") -> str:
-    if not isinstance(example, dict):
-        raise InputError(otherwise, f"is of type {type(example).__name__}", "a dict an example")
+def _name(example: dict[str, Any], otherwise: str) -> str:
     return f"example {example['id']}" if "id" in example else otherwise
-
-
-def _text(example: dict[str, Any], key: str, name: str) -> str:
-    text = example.get(key)
-    if not isinstance(text, str):
-        raise InputError(name, f"{key} is {text!r:.40}", "a text")
-    return text

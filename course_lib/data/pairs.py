@@ -29,10 +29,7 @@ def load_pairs(
     """Load splits of the sentence pairs, as paddlenlp's `load_dataset` would.
 
     Args:
-        splits: "train", "dev" or "test" for one MapDataset; a list or tuple of them for a list.
-        max_examples: at most so many of each split, half of them different, half the same, drawn
-            with `seed`. None gives all.
-        seed: of that draw only. The splits and their order are fixed.
+        splits, max_examples, seed: as for `load_reviews`.
 
     Returns:
         MapDatasets of `{"sentence1": str, "sentence2": str, "label": 0 | 1, "id": "travel-2-4"}`

@@ -54,9 +54,7 @@ def load_people_daily(
     """Load sentences with one BIO label for each character.
 
     Args:
-        splits: "train", "dev" or "test" for one MapDataset; a list or tuple of them for a list.
-        max_examples: at most so many of each split, drawn with `seed`. None gives all.
-        seed: of that draw only; the splits are blocks of 200 lines, dealt once with a fixed seed.
+        splits, max_examples, seed: as for `load_reviews`; a draw is not balanced.
 
     Returns:
         MapDatasets of `{"tokens": list[str], "labels": list[int], "id": "line-00042"}`, one token

@@ -1,11 +1,11 @@
 """Reading a user's own labelled texts: TSV, CSV and JSONL, with errors that name the line.
 
 TSV knows no quoting: a quotation mark is a character like any other, and a text cannot hold a tab
-or a line break. CSV follows Python's csv module, so a quoted text may hold commas, doubled quotes
-and line breaks. JSONL is one JSON object a line. Files are UTF-8 (with or without a byte order
-mark) unless `encoding` says otherwise; lines end in LF, CRLF or CR. Lines without any visible
-character are skipped, except in plain text for prediction, where every line is one text. A byte
-order mark at the beginning of any line is dropped: files that were joined have some inside.
+or a line break. In CSV, as Python's csv module reads it, a quoted text may hold commas, doubled
+quotes and line breaks. JSONL is one JSON object per line. Files are UTF-8 unless `encoding` says
+otherwise; lines end in LF, CRLF or CR. Lines without a visible character are skipped, except in
+plain text for prediction. Byte order marks are dropped at the beginning of any line, because files
+that were joined have some inside.
 """
 
 from __future__ import annotations
@@ -63,9 +63,8 @@ def read_examples(
         index into its `label_list`; without labels `{"text": str}` and `label_list` None.
 
     Raises:
-        InputError: anything in the file that is not as described, with its line. Collected labels
-            must be two at least and each be seen twice at least, because a label that was seen
-            once is a typing error or cannot be learnt.
+        InputError: anything in the file that is not as described, with its line. Of collected
+            labels there must be two, each seen twice: one seen once is a typing error.
     """
     return read_labelled(path, ("text",), label_list, columns, encoding, require_label)
 
@@ -86,7 +85,7 @@ def read_labelled(
         label_list = [check_label(str(label), "label_list") for label in label_list]
         if len(set(label_list)) < len(label_list):
             raise InputError("label_list", f"repeats a label ({label_list})", "each label once")
-    content = decode(read_bytes(path), path, encoding)
+    content = read_content(path, encoding)
     names = [*texts, "label"] if require_label else list(texts)
     if path.suffix.lower() == ".jsonl":
         if columns is not None:
@@ -117,13 +116,12 @@ def read_texts(
     """Read the texts to predict; labels are neither needed nor looked at.
 
     Args:
-        source: a file (.txt: one text a line; .tsv, .csv, .jsonl: as in `read_examples`), or an
-            open stream such as `sys.stdin`, read as one text a line.
+        source: a file (.txt: one text per line; .tsv, .csv, .jsonl: as in `read_examples`), or an
+            open stream such as `sys.stdin`, read as one text per line.
         columns, encoding: as in `read_examples`.
 
     Returns:
-        The texts in the order given, one for each line of plain text, so that results can be laid
-        beside them.
+        The texts in their order, one for each line of plain text.
 
     Raises:
         InputError: no text at all, an empty line between texts, or what `read_examples` refuses.
@@ -132,13 +130,13 @@ def read_texts(
         name = str(getattr(source, "name", "<stream>"))
         content = getattr(source, "buffer", source).read()
         if isinstance(content, bytes):
-            content = decode(content, name, encoding)
+            content = _decode(content, name, encoding)
         return _plain_texts(content, name)
     path = Path(source)
     if path.suffix.lower() == ".txt":
         if columns is not None:
             raise InputError("columns", "given for a .txt file", "no columns: a line is a text")
-        return _plain_texts(decode(read_bytes(path), path, encoding), path)
+        return _plain_texts(read_content(path, encoding), path)
     if path.suffix.lower() not in SUFFIXES:
         expected = f"one of .txt, {', '.join(SUFFIXES)}"
         raise InputError(path, f"unknown suffix {path.suffix!r}", expected)
@@ -146,16 +144,21 @@ def read_texts(
     return [example["text"] for example in dataset.data]
 
 
-def decode(content: bytes, where: str | os.PathLike, encoding: str | None = None) -> str:
-    """Decode a file's bytes; a byte order mark that begins the file or a line is dropped.
+def read_content(path: str | os.PathLike, encoding: str | None = None) -> str:
+    """Read a whole text file; a byte order mark that begins the file or a line is dropped.
 
     Args:
         encoding: what the user asked for; None where nobody can ask for another one than UTF-8.
 
     Raises:
-        InputError: bytes that are not in `encoding` (with their line, and the encoding to ask for
-            where it can be told), UTF-16 or -32 that was not asked for, or a NUL character.
+        InputError: as `runtime.files.read_bytes`; bytes that are not in `encoding` (with their
+            line, and the encoding to ask for where it can be told), UTF-16 or -32 that was not
+            asked for, or a NUL character.
     """
+    return _decode(read_bytes(path), path, encoding)
+
+
+def _decode(content: bytes, where: str | os.PathLike, encoding: str | None) -> str:
     fixed, encoding = encoding is None, "utf-8-sig" if encoding is None else encoding
     try:
         name = codecs.lookup(encoding).name
@@ -198,7 +201,7 @@ def _wide(content: bytes) -> tuple[str, str]:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "UTF-16", "utf-16"
     zeros = content.count(0)
-    if zeros > 1 and (4 * zeros > len(content) or not _is_utf8(content)):
+    if zeros > 1 and (4 * zeros > len(content) or not _decodes(content, "utf-8")):
         for encoding in ("utf-16-le", "utf-16-be"):
             with contextlib.suppress(UnicodeDecodeError):
                 text = content.decode(encoding)
@@ -208,9 +211,9 @@ def _wide(content: bytes) -> tuple[str, str]:
     return "", ""
 
 
-def _is_utf8(content: bytes) -> bool:
+def _decodes(content: bytes, encoding: str) -> bool:
     try:
-        content.decode()
+        content.decode(encoding)
     except UnicodeDecodeError:
         return False
     return True
@@ -223,13 +226,8 @@ def line_of(before: str) -> int:
 
 def _other_encoding(content: bytes, tried: str) -> str:
     for encoding in ("utf-8", "gb18030"):
-        if encoding == tried.removesuffix("-sig"):
-            continue
-        try:
-            content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        return encoding
+        if encoding != tried.removesuffix("-sig") and _decodes(content, encoding):
+            return encoding
     return ""
 
 
@@ -241,12 +239,12 @@ def split_lines(content: str) -> list[str]:
 
 
 def read_lines(path: str | os.PathLike) -> list[str]:
-    """The lines of a whole file, as `read_bytes`, `decode` and `split_lines` give them.
+    """The lines of a whole file, as `read_content` and `split_lines` give them.
 
     Raises:
-        InputError: as those; there is no line, but a byte order mark alone.
+        InputError: as `read_content`; there is no line, but a byte order mark alone.
     """
-    lines = split_lines(decode(read_bytes(path), path))
+    lines = split_lines(read_content(path))
     if not lines:
         raise InputError(path, "holds no line", "at least one example")
     return lines

@@ -104,9 +104,7 @@ def load_review_tree(
         splits: "train", "dev" or "test" for one MapDataset, labelled by rules; "gold" for those
             reviews of test that were labelled by reading; a list or tuple of them for a list.
             They are the splits and examples of `load_reviews`.
-        max_examples: at most so many of each split, half of them negative, half positive, drawn
-            with `seed`. None gives all.
-        seed: of that draw only. The splits and their order are frozen.
+        max_examples, seed: as for `load_reviews`.
 
     Returns:
         MapDatasets of `{"text": str, "labels": ["酒店", "酒店##好评", "酒店##好评##位置"],

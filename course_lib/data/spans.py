@@ -34,15 +34,12 @@ def bio_ids(labels: Sequence[int] | np.ndarray, label_list: Sequence[str]) -> np
     """Label ids of any order as those of the order that `bio_spans` takes by default.
 
     Raises:
-        InputError: as for `bio_types`; an id beyond the list.
+        InputError: as for `bio_types`.
     """
     ids = {name: number for number, name in enumerate(_bio_order(bio_types(label_list)))}
     labels = np.asarray(labels, "int64")
-    if labels.max(initial=0) >= len(label_list):
-        problem, expected = f"hold the id {labels.max()}", f"ids below {len(label_list)}"
-        raise InputError("labels", problem, expected)
-    own = np.array([ids[name] for name in label_list])
-    return np.where(labels < 0, labels, own[np.maximum(labels, 0)])
+    default = np.array([ids[name] for name in label_list])
+    return np.where(labels < 0, labels, default[np.maximum(labels, 0)])
 
 
 def bio_spans(
@@ -113,16 +110,16 @@ def look_up(dataset: Iterable[dict[str, Any]], names: dict[str, int]) -> list[se
         The spans of each example.
     """
     longest = max(map(len, names), default=0)
-    found = []
+    rows = []
     for example in dataset:
-        text, own, start = "".join(example["tokens"]), set(), 0
+        text, spans, start = "".join(example["tokens"]), set(), 0
         while start < len(text):
             for end in range(min(len(text), start + longest), start, -1):
                 kind = names.get(text[start:end])
                 if kind is not None:
-                    own.add((start, end, kind))
+                    spans.add((start, end, kind))
                     start = end - 1
                     break
             start += 1
-        found.append(own)
-    return found
+        rows.append(spans)
+    return rows

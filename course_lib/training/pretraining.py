@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, read_texts
-from course_lib.data.readers import decode, read_bytes, split_lines
+from course_lib.data.readers import read_lines
 from course_lib.data.tokens import words_with_offsets
 from course_lib.models import save_model
 from course_lib.runtime import InputError
@@ -76,7 +76,7 @@ class WordEncoder:
 
 def _add_words(cutter: jieba.Tokenizer, path: Path) -> None:
     """`cutter.load_userdict(path)`, without words that would be of no effect."""
-    lines = split_lines(decode(read_bytes(path), path))
+    lines = read_lines(path)
     for number, line in enumerate(map(str.strip, lines), start=1):
         if line:
             word, frequency, tag = jieba.re_userdict.match(line).groups()

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.data.people_daily import read_lines, text
-from course_lib.data.readers import decode, read_bytes
+from course_lib.data.readers import read_content
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import finite, whole
+from course_lib.runtime.files import read_bytes
 from course_lib.runtime.visible import hidden_character, is_blank
 from course_lib.tasks.tagging.crf import Crf
 from course_lib.tasks.tagging.tagger import Tagger, predict_tags
@@ -134,7 +135,7 @@ def load_lac(directory: str | os.PathLike | None = None) -> LacTagger:
 
 def _pairs(path: Path, numbered: bool = False) -> list[tuple[str, str]]:
     pairs = []
-    for number, line in enumerate(decode(read_bytes(path), path).split("\n"), start=1):
+    for number, line in enumerate(read_content(path).split("\n"), start=1):
         first, tab, second = line.partition("\t")
         if tab and numbered and not first.isdecimal():
             raise InputError(path, f"has the id {first!r}", "id, tab, entry", number)
