@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from course_lib.data.readers import (
     check_label,
@@ -237,20 +236,19 @@ def read_squad(
                     problem = f"{question_place}.is_impossible is a JSON {json_type(impossible)}"
                     file.refuse(problem, "true or false", question)
                 required = require_answers and not impossible
+                answers = []
+                if "answers" in question or required:
+                    answers = list(_answers(file, question, question_place, context))
+                if required and not answers:
+                    expected = 'an answer, "is_impossible": true, or require_answers=False'
+                    file.refuse(f"{question_place} has no answer", expected, question)
                 example = {
                     "id": name,
                     "context": context,
                     "question": file.text(question, "question", question_place),
-                    "answers": [],
-                    "answer_starts": [],
+                    "answers": [answer for answer, _ in answers],
+                    "answer_starts": [start for _, start in answers],
                 }
-                if "answers" in question or required:
-                    for answer, start in _answers(file, question, question_place, context):
-                        example["answers"].append(answer)
-                        example["answer_starts"].append(start)
-                if required and not example["answers"]:
-                    expected = 'an answer, "is_impossible": true, or require_answers=False'
-                    file.refuse(f"{question_place} has no answer", expected, question)
                 examples.append(example)
     if not examples:
         file.refuse("holds no question", "at least one in data[].paragraphs[].qas[]", file.root)

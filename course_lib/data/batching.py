@@ -363,7 +363,7 @@ def create_dataloader(
     )
     lengths = [len(feature[0]) for feature in features]
     if batching == "tokens":
-        sampler = TokenBudgetBatchSampler(lengths, max_tokens, mode == "train", seed)
+        sampler = TokenBudgetBatchSampler(lengths, max_tokens or 0, mode == "train", seed)
     else:
         if batching == "plain":
             lengths = [0] * len(features)

@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from course_lib import data
 from course_lib.data.splits import SPLITS
