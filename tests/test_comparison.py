@@ -142,5 +142,3 @@ def test_the_picture_says_what_the_frame_says():
     assert points == [(1, 0.9), (3, 0.896)]
     ends = axes.containers[1].lines[2][0].get_segments()[0][:, 1]
     assert ends == pytest.approx([0.891, 0.901])
-    with pytest.raises(ValueError, match="no models"):
-        speed_accuracy(frame.iloc[:0])
