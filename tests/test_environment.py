@@ -225,6 +225,25 @@ def test_course_lib_is_imported_before_paddle(path):
     assert not comes_too_late(code), "put `import course_lib` above the first import of paddle"
 
 
+def private_names(path: Path) -> list[str]:
+    """What a module takes of others although their names begin with an underscore."""
+    tree, taken, found = ast.parse(path.read_text(encoding="utf-8")), set(), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("course_lib"):
+            taken |= {alias.asname or alias.name for alias in node.names}
+            found += [alias.name for alias in node.names if alias.name.startswith("_")]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            private = node.attr.startswith("_") and not node.attr.startswith("__")
+            found += [f"{node.value.id}.{node.attr}"] * (private and node.value.id in taken)
+    return found
+
+
+def test_no_module_takes_private_names_of_another():
+    names = {path.as_posix(): private_names(path) for path in (ROOT / "course_lib").rglob("*.py")}
+    assert {path: found for path, found in names.items() if found} == {}
+
+
 def test_the_test_of_the_order_can_fail():
     assert comes_too_late("import paddle\nimport course_lib")
     assert comes_too_late("from paddlenlp.datasets import MapDataset")
