@@ -119,22 +119,15 @@ def test_an_entity_does_not_go_on_in_the_next_sentence(tmp_path):
 
 BAD_TAGS = [
     ("no label", conll() + "\n好\n", r"line 14: the token '好' has no label"),
-    ("empty label", conll() + "\n好\t\n", r"line 14: the token '好' has no label"),
     ("no token", conll() + "\n\tO\n", r"line 14: a label without a token"),
     ("four columns", conll() + "\nEU NNP B-NP O\n", r"line 14: 4 columns; expected two"),
-    ("three columns", conll() + "\n好\tO\tO\n", r"line 14: 3 columns"),
     ("unknown shape", conll() + "\n好\tS-LOC\n", r"line 14: label 'S-LOC'; expected O, B-TYPE"),
-    ("end label", conll() + "\n好\tE-LOC\n", r"line 14: label 'E-LOC'"),
-    ("lower case", conll() + "\n好\tb-loc\n", r"line 14: label 'b-loc'"),
     ("no type", conll() + "\n好\tB-\n", r"line 14: label 'B-'"),
-    ("no dash", conll() + "\n好\tBLOC\n", r"line 14: label 'BLOC'"),
-    ("zero", conll() + "\n好\t0\n", r"line 14: label '0'"),
     ("header", "token\tlabel\n" + conll(), r"line 1: label 'label'"),
     ("a type once", conll() + "\n好\tB-LCO\n", r"line 14: the type 'LCO' has only the entity that"),
     ("only O", "好\tO\n坏\tO\n", r"a.txt: holds no entity"),
     ("blank lines", "\n \n\n", r"a.txt: holds no token"),
     ("empty", "", r"a.txt: is empty"),
-    ("only a mark", "\ufeff", r"a.txt: holds no token"),
     ("GBK", conll().encode("gb18030"), r"line 1: byte 0x.* is not utf-8-sig; .*\"gb18030\""),
     ("UTF-16", conll().encode("utf-16"), r"line 1: is UTF-16"),
     ("NUL", conll() + "\n\0\tO\n", r"line 14: holds a NUL"),
@@ -146,8 +139,6 @@ BAD_TAGS = [
     ("msra columns", msra() + "好\tO\tO\n", r"line 3: 3 columns"),
     ("msra token", msra() + "好\002\tO\002O\n", r"line 3: token 2 of 2 is empty"),
     ("msra label", msra() + "好\002坏\tO\002\n", r"line 3: label 2 of 2 is empty"),
-    ("msra no token", msra() + "\tO\n", r"line 3: token 1 of 1 is empty"),
-    ("msra shape", msra() + "好\tX\n", r"line 3: label 'X'"),
 ]
 
 
@@ -224,35 +215,16 @@ def test_pairs_that_the_writer_wrote_are_read(tmp_path):
 
 
 HEAD = "sentence1\tsentence2\tlabel\n好\t坏\t1\n好\t坏\t0\n"
+# fmt: off
 BAD_PAIRS = [
     ("no header", "a.tsv", "好\t坏\t1\n", r"line 1: no column 'sentence1' in the header"),
     ("two fields", "a.tsv", HEAD + "好\t坏\n", r"line 4: 2 fields; expected 3"),
     ("empty", "a.tsv", HEAD + "好\t\t1\n", r"line 4: empty text"),
-    ("no label", "a.tsv", HEAD + "好\t坏\t\n", r"line 4: empty label"),
-    ("label once", "a.tsv", HEAD * 1, r"line 2: label '1' is seen only here"),
-    (
-        "key",
-        "a.jsonl",
-        '{"sentence1": "a", "label": 1}',
-        r"""line 1: no key 'sentence2'.*"sentence2": \.\.\.""",
-    ),
-    (
-        "type",
-        "a.jsonl",
-        '{"sentence1": "a", "sentence2": [], "label": 1}',
-        r"line 1: sentence2 is a JSON array",
-    ),
-    (
-        "boolean",
-        "a.jsonl",
-        '{"sentence1": "a", "sentence2": "b", "label": true}',
-        r"line 1: label is a JSON bool",
-    ),
-    ("quote", "a.csv", 'sentence1,sentence2,label\n"a,b,1\n', r"line 2: .*never closed"),
-    ("encoding", "a.tsv", HEAD.encode("gbk"), r"line 2: byte"),
-    ("nothing", "a.tsv", "", r"is empty"),
-    ("suffix", "a.txt", HEAD, r"unknown suffix"),
+    ("key", "a.jsonl", '{"sentence1": "a", "label": 1}', "line 1: no key 'sentence2'.*sentence1"),
+    ("type", "a.jsonl", '{"sentence1": "a", "sentence2": [], "label": 1}',
+     r"line 1: sentence2 is a JSON array"),
 ]
+# fmt: on
 
 
 @pytest.mark.parametrize(("name", "content", "message"), cases(BAD_PAIRS))
@@ -356,98 +328,44 @@ def entry(data):
     return data["data"][0]
 
 
+# fmt: off
 WRONG = [
-    (
-        "offset",
-        set_to(answer, "answer_start", 10),
-        18,
-        r"\.answers\[1\] '北京' is not at 10; expected the offset 4, where it stands",
-    ),
-    ("offset behind", set_to(answer, "answer_start", 99), 18, r"'北京' is not at 99"),
+    ("offset", set_to(answer, "answer_start", 10), 18,
+     r"\.answers\[1\] '北京' is not at 10; expected the offset 4, where it stands"),
     ("negative", set_to(answer, "answer_start", -3), 18, r"'北京' is not at -3"),
-    ("stripped", set_to(answer, "text", "上海"), 18, r"'上海' is not at 11; .* one where it is"),
-    (
-        "boolean",
-        set_to(answer, "answer_start", True),
-        18,
-        r"answer_start is JSON boolean; expected a whole",
-    ),
+    ("other text", set_to(answer, "text", "上海"), 18, r"'上海' is not at 11; .* one where it is"),
+    ("boolean", set_to(answer, "answer_start", True), 18,
+     r"answer_start is JSON boolean; expected a whole"),
     ("float", set_to(answer, "answer_start", 11.0), 18, r"answer_start is 11.0; expected a whole"),
     ("NaN", set_to(answer, "answer_start", float("nan")), 18, r"answer_start is nan"),
-    ("infinite", set_to(answer, "answer_start", float("inf")), 18, r"answer_start is inf"),
     ("string", set_to(answer, "answer_start", "11"), 18, r"answer_start is JSON string"),
     ("null", set_to(answer, "answer_start", None), 18, r"answer_start is JSON null"),
-    (
-        "no offset",
-        delete(answer, "answer_start"),
-        18,
-        r"answers\[1\] has no 'answer_start' \(found 'text'\)",
-    ),
-    ("no text", delete(answer, "text"), 18, r"answers\[1\] has no 'text'"),
+    ("no offset", delete(answer, "answer_start"), 18,
+     r"answers\[1\] has no 'answer_start' \(found 'text'\)"),
     ("empty text", set_to(answer, "text", " "), 18, r"empty text"),
-    (
-        "answer string",
-        set_to(asked, "answers", ["北京"]),
-        13,
-        r"answers\[0\] is a JSON string; expected an obj",
-    ),
-    (
-        "answers object",
-        set_to(asked, "answers", {"text": ["北京"]}),
-        10,
-        r"qas\[0\]\.answers is JSON object; expected an array",
-    ),
+    ("answer string", set_to(asked, "answers", ["北京"]), 13,
+     r"answers\[0\] is a JSON string; expected an obj"),
+    ("answers object", set_to(asked, "answers", {"text": ["北京"]}), 10,
+     r"qas\[0\]\.answers is JSON object; expected an array"),
     ("no answers", delete(asked, "answers"), 10, r"qas\[0\] has no 'answers'"),
     ("empty answers", set_to(asked, "answers", []), 10, r"paragraphs\[0\]\.qas\[0\] has no answer"),
     ("impossible", set_to(asked, "is_impossible", 1), 10, r"is_impossible is a JSON number"),
     ("no question", delete(asked, "question"), 10, r"qas\[0\] has no 'question'"),
-    (
-        "question list",
-        set_to(asked, "question", ["?"]),
-        10,
-        r"question is JSON array; expected a string",
-    ),
     ("id number", set_to(asked, "id", 1), 10, r"id is JSON number; expected a string"),
-    (
-        "id again",
-        set_to(asked, "id", "q-2"),
-        24,
-        r"qas\[1\] has the id 'q-2' of data\[0\]\.paragraphs\[0\]\.qas\[0\]",
-    ),
-    (
-        "no context",
-        delete(paragraph, "context"),
-        7,
-        r"^\S+, line 7: data\[0\]\.paragraphs\[0\] has no 'context' \(found 'qas'\)",
-    ),
-    ("context number", set_to(paragraph, "context", 5), 7, r"context is JSON number"),
-    (
-        "context long",
-        set_to(paragraph, "context", "a" * 100_001),
-        7,
-        r"a text of 100,001 characters",
-    ),
-    ("surrogate", set_to(paragraph, "context", None), 7, r"context is JSON null"),
-    ("qas object", set_to(paragraph, "qas", {}), 7, r"qas is JSON object"),
+    ("id again", set_to(asked, "id", "q-2"), 24,
+     r"qas\[1\] has the id 'q-2' of data\[0\]\.paragraphs\[0\]\.qas\[0\]"),
+    ("no context", delete(paragraph, "context"), 7,
+     r"^\S+, line 7: data\[0\]\.paragraphs\[0\] has no 'context' \(found 'qas'\)"),
+    ("context long", set_to(paragraph, "context", "a" * 100_001), 7, r"a text of 100,001 charac"),
     ("qas null", set_to(paragraph, "qas", [None]), 9, r"qas\[0\] is a JSON null"),
-    (
-        "nested list",
-        set_to(paragraph, "qas", [[]]),
-        10,
-        r"qas\[0\] is a JSON array; expected an object",
-    ),
-    (
-        "paragraph list",
-        set_to(entry, "paragraphs", [[]]),
-        7,
-        r"data\[0\]\.paragraphs\[0\] is a JSON array",
-    ),
+    ("nested list", set_to(paragraph, "qas", [[]]), 10,
+     r"qas\[0\] is a JSON array; expected an object"),
     ("paragraphs", delete(entry, "paragraphs"), 4, r"data\[0\] has no 'paragraphs'"),
-    ("data object", set_to(root, "data", {}), 1, r"the file\.data is JSON object"),
     ("no data", delete(root, "data"), 1, r"the file has no 'data' \(found 'version'\)"),
     ("no entry", set_to(root, "data", []), 1, r"holds no question"),
     ("data number", set_to(root, "data", [5]), 3, r"data\[0\] is a JSON number"),
 ]
+# fmt: on
 
 
 @pytest.mark.parametrize(("change", "line", "message"), cases(WRONG))
@@ -461,24 +379,16 @@ def test_json_of_the_wrong_shape_is_refused_with_its_line(tmp_path, change, line
 TEXT = json.dumps(SQUAD, ensure_ascii=False, indent=1)
 BROKEN = [
     ("list", "[" + TEXT + "]", 1, r"the file is a JSON array; expected an object {\"data\""),
-    ("scalar", "5", 1, r"the file is a JSON number"),
     ("cut", TEXT[: TEXT.index("王明在哪里")], 12, r"not valid JSON \(Unterminated string"),
     ("comma", TEXT.replace('"q-1",', '"q-1"'), 12, r"not valid JSON \(Expecting ',' delimiter"),
-    ("comma, CR", TEXT.replace('"q-1",', '"q-1"').replace("\n", "\r"), 12, r"not valid JSON"),
-    ("single quotes", "{'data': []}", 1, r"not valid JSON"),
     ("two objects", TEXT + "\n{}", 1 + len(TEXT.splitlines()), r"not valid JSON \(Extra data"),
     ("deep", '{"data":\n' + "[" * 10**5, 2, r"JSON nested too deeply"),
-    ("deep objects", "\n" + '{"data":' * 10**5, 2, r"JSON nested too deeply"),
     ("digits", TEXT.replace(": 11", ": " + "9" * 10**4), 18, r"answer_start is inf"),
-    ("large", TEXT.replace(": 11", ": " + "9" * 30), 18, r"answer_start is 1e\+30"),
     ("exponent", TEXT.replace(": 11", ": 1e999"), 18, r"answer_start is inf"),
     ("nul", TEXT.replace("王明在哪里", "\\u0000"), 10, r"a NUL or half a surrogate pair"),
-    ("surrogate", TEXT.replace("王明在哪里", "\\ud800"), 10, r"a NUL or half a surrogate pair"),
     ("empty", "", None, r"is empty"),
     ("mark", "\ufeff", 1, r"not valid JSON \(Expecting value"),
-    ("blank", " \n ", 2, r"not valid JSON"),
     ("GBK", TEXT.encode("gb18030"), 5, r"byte 0x.* is not utf-8-sig; .*\"gb18030\""),
-    ("tsv", HEAD, 1, r"not valid JSON"),
 ]
 
 

@@ -295,37 +295,28 @@ def test_what_is_no_file(tmp_path):
         read_examples(tmp_path / ("long" * 200 + ".tsv"))
 
 
-def test_options_that_do_not_fit(tmp_path):
-    path = write(tmp_path, "a.tsv", TWO + "好\ta\n坏\tb\n")
-    with pytest.raises(InputError, match="a header though columns were named"):
-        read_examples(path, columns=["text", "label"])
-    with pytest.raises(InputError, match="no column 'label' in columns"):
-        read_examples(path, columns=["text", "id"])
-    with pytest.raises(InputError, match="encoding: unknown"):
-        read_examples(path, encoding="klingon")
-    for name in (
-        "hex",
-        "idna",
-        "punycode",
-        "unicode_escape",
-        "undefined",
-        "a\0",
-        "\ud800",
-        "",
-    ):
-        with pytest.raises(InputError, match="encoding: unknown"):
-            read_examples(path, encoding=name)
-    with pytest.raises(InputError, match="a label of 101 characters"):
-        read_examples(path, label_list=["a", "b" * 101])
-    with pytest.raises(InputError, match="repeats a label"):
-        read_examples(path, label_list=["a", "a"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": ["text", "label"]}, "a header though columns were named"),
+        ({"columns": ["text", "id"]}, "no column 'label' in columns"),
+        ({"label_list": ["a", "b" * 101]}, "a label of 101 characters"),
+        ({"label_list": ["a", "a"]}, "repeats a label"),
+        ({"encoding": "gb18030"}, 'mark of UTF-8; expected encoding="utf-8"'),
+        *(
+            ({"encoding": name}, "encoding: unknown")
+            for name in ("klingon", "hex", "idna", "unicode_escape", "a\0", "\ud800", "")
+        ),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path, options, message):
+    path = write(tmp_path, "a.tsv", TWO + "好\ta\n坏\tb\n", "utf-8-sig")
+    with pytest.raises(InputError, match=message):
+        read_examples(path, **options)
     with pytest.raises(InputError, match="columns: given for a"):
         read_examples(write(tmp_path, "a.jsonl", JSONL), columns=["text", "label"])
-    marked = write(tmp_path, "b.tsv", TWO, "utf-8-sig")
-    with pytest.raises(InputError, match='mark of UTF-8; expected encoding="utf-8"'):
-        read_examples(marked, encoding="gb18030")
     with pytest.raises(InputError, match=r'byte .* is not ascii; .*encoding="utf-8" the file can'):
-        read_examples(path, encoding="ascii")
+        read_examples(write(tmp_path, "b.tsv", TWO), encoding="ascii")
 
 
 @pytest.mark.parametrize("content", ["好\n\n坏\n", "好\n \n坏"])
