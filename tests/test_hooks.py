@@ -13,6 +13,7 @@ import numpy as np
 import paddle
 import pytest
 import training_runs as runs
+from visualdl import LogWriter
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +54,6 @@ def test_recorded_counts_calls_and_keeps_gradients(fresh, batch):
     with pytest.raises(ZeroDivisionError), hooks.recorded({"pooler": fresh.ernie.pooler}):
         1 / 0  # noqa: B018
     assert not fresh.ernie.pooler._forward_post_hooks
-    for layers, words in (({}, "is empty"), ({"a": 3}, "a is a int")):
-        with pytest.raises(InputError, match=words), hooks.recorded(layers):
-            pass
     with pytest.raises(InputError, match="BERT-like"):
         hooks.hidden_states(paddle.nn.Linear(2, 2), *batch)
 
@@ -91,9 +89,6 @@ def test_attention_that_is_computed_otherwise_is_noticed(fresh, batch):
     with pytest.raises(InputError, match="output of layer 2 is"):
         hooks.attention_maps(fresh, *batch)
     assert not attention._forward_post_hooks
-    fresh.ernie.encoder.layers[1].self_attn = paddle.nn.Linear(2, 2)
-    with pytest.raises(InputError, match="no self_attn"):
-        hooks.attention_maps(fresh, *batch)
 
 
 # ---- parameters
@@ -129,33 +124,18 @@ def test_a_parameter_of_ones_own_is_trained_and_saved():
     ((layer(paddle.ones([1, 2])) * layer.scale * layer.fixed) ** 2).sum().backward()
     optimizer.step()
     assert scale.numpy().tolist() != [[1, 2]] and layer.fixed.numpy().tolist() == [0.5]
-    for name, value, words in (
-        ("scale", 1.0, "taken by Linear"),
-        ("weight", 1.0, "taken"),
-        ("a b", 1.0, "no name"),
-        ("more", [np.inf], "not finite"),
-    ):
-        with pytest.raises(InputError, match=words):
-            hooks.create_parameter(layer, name, value)
+    with pytest.raises(InputError, match="taken by Linear"):
+        hooks.create_parameter(layer, "weight", 1.0)
 
 
 # ---- VisualDL
 
 
-def test_curves_can_be_read_back(tmp_path):
-    hooks.log_scalars(tmp_path, {"train/loss": [0.9, 0.5], "dev/accuracy": [0.7]})
-    table = read_scalars(tmp_path)
-    loss = table[table["tag"] == "train/loss"]
-    assert loss["step"].tolist() == [1, 2] and loss["value"].tolist() == pytest.approx([0.9, 0.5])
-    for values in ([], [float("nan")]):
-        with pytest.raises(InputError, match="train/loss"):
-            hooks.log_scalars(tmp_path, {"train/loss": values})
-
-
 def test_the_graph_is_written_and_the_model_stays_as_it_is(tmp_path):
     model = runs.model_and_tokenizer(num_hidden_layers=1)[0]
     names = [layer.full_name() for layer in model.sublayers(True)]
-    hooks.log_scalars(tmp_path, {"train/loss": [0.9]})
+    with LogWriter(logdir=str(tmp_path)) as writer:
+        writer.add_scalar(tag="train/loss", value=0.9, step=1)
     (curves,) = tmp_path.iterdir()
     curves.rename(tmp_path / "vdlrecords.0000000001.log")  # VisualDL counts seconds in these names
     graph = json.loads(hooks.log_graph(tmp_path, model).read_text())
@@ -166,18 +146,3 @@ def test_the_graph_is_written_and_the_model_stays_as_it_is(tmp_path):
     assert not any(layer._forward_pre_hooks for layer in model.sublayers(True))
     with pytest.raises(InputError, match="gives no graph"):
         hooks.log_graph(tmp_path, paddle.nn.Linear(2, 2))
-
-
-# ---- dynamic and static
-
-
-def test_dynamic_and_static_agree_to_a_tolerance(pair, tmp_path):
-    model, tokenizer = pair
-    texts = [example["text"] for example in runs.dataset(12)]
-    said = hooks.static_agreement(model, tokenizer, texts, tmp_path / "static", 32)
-    assert said["largest"] < 1e-5 and said["same labels"] == 1 and said["texts"] == 12
-    assert (tmp_path / "static" / "model.pdmodel").is_file()
-    with pytest.raises(InputError, match=r"differ by .* expected at most 1e-12"):
-        hooks.static_agreement(model, tokenizer, texts, None, 32, tolerance=1e-12)
-    with pytest.raises(InputError, match="texts: is empty"):
-        hooks.static_agreement(model, tokenizer, [])

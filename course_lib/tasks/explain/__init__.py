@@ -12,16 +12,13 @@ _HOME = {
     "Attribution": "attribution",
     "create_parameter": "hooks",
     "deletion_curve": "attribution",
-    "encoder_layers": "hooks",
     "hidden_states": "hooks",
     "integrated_gradients": "attribution",
     "lime": "attribution",
     "log_graph": "hooks",
-    "log_scalars": "hooks",
     "occlusion": "attribution",
     "recorded": "hooks",
     "set_parameter": "hooks",
-    "static_agreement": "hooks",
 }
 
 __all__ = sorted(_HOME)

@@ -1,4 +1,4 @@
-"""Answers about why a model says what it says: what each token of a text speaks for."""
+"""Why a model predicts a label: what each token of a text contributes to its score."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from course_lib.data import convert_example
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import finite, whole
-from course_lib.runtime.visible import is_blank
-from course_lib.training.prediction import check_scores, inference_mode
+from course_lib.training.prediction import check_scores, check_texts, inference_mode
 
 import numpy as np
 import paddle
@@ -20,15 +18,15 @@ from sklearn.linear_model import Ridge
 
 @dataclass(frozen=True)
 class Attribution:
-    """What each token of a text adds to the score of a label.
+    """What each token of a text contributes to the score of a label.
 
-    The score is the log-odds of the label's probability, log(p / (1 - p)): it is a sum of parts
-    where a probability is not, and does not level off where the model is sure.
+    The score is the log-odds of the label's probability, log(p / (1 - p)): unlike a probability it
+    is a sum of parts, and it does not level off where the model is sure.
 
     Attributes:
         tokens: of the text, [CLS] and [SEP] left out.
-        scores: one a token; above 0 speaks for the label. Units: log-odds.
-        label: the index of the label that is explained.
+        scores: one per token; above 0 supports the label. Units: log-odds.
+        label: the index of the explained label.
         score: the log-odds of the text.
         base: the log-odds of the text with every token masked.
         error: LIME: 1 - R² of the linear model on its samples. Otherwise the difference between the
@@ -58,23 +56,23 @@ def occlusion(
     max_seq_length: int = 128,
     batch_size: int = 64,
 ) -> Attribution:
-    """Explain a prediction by masking one token at a time: what the score loses is the token's.
+    """Explain a prediction by masking one token at a time; the loss of score is the token's part.
 
-    As many model runs as tokens. Where either of two tokens is enough both get nothing.
+    As many model runs as tokens. Where either of two tokens is enough, both get nothing.
 
     Args:
         label: the class to explain; None: the most probable one.
 
     Raises:
-        InputError: an empty text, a label that is none.
+        InputError: the text is empty, or has more tokens than the model has positions.
 
     Source: Li et al., "Understanding Neural Networks through Representation Erasure", 2016.
     """
-    asked = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
-    count = len(asked.tokens)
+    question = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
+    count = len(question.tokens)
     kept = np.concatenate([np.ones((1, count), dtype=bool), ~np.eye(count, dtype=bool)])
-    values = asked.scores(kept)
-    return asked.answer(values[0] - values[1:])
+    values = question.scores(kept)
+    return question.answer(values[0] - values[1:])
 
 
 def lime(
@@ -90,32 +88,30 @@ def lime(
 ) -> Attribution:
     """Explain a prediction by a linear model of what happens when tokens are masked at random.
 
-    For each sample a random number of random tokens becomes [MASK]; ridge regression on which
-    tokens are left gives each one's weight. Samples near the text count more.
+    In each sample a random number of random tokens becomes [MASK]; ridge regression on which tokens
+    are left gives each token's weight. Samples close to the text count more.
 
     Args:
         label: the class to explain; None: the most probable one.
-        samples: model runs; more give steadier weights.
+        samples: model runs; more give more stable weights.
         width: of the kernel exp(-d² / width²), d the cosine distance to the unmasked text.
 
     Raises:
-        InputError: an empty text, a label that is none, too few samples.
+        InputError: as `occlusion`.
 
     Source: Ribeiro et al., "Why Should I Trust You?", KDD 2016.
     """
-    samples = whole("samples", samples, 10)
-    width, seed = finite("width", width, 0), whole("seed", seed, 0, 2**32 - 1)
-    asked = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
-    draw, count = np.random.RandomState(seed), len(asked.tokens)
+    question = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
+    draw, count = np.random.RandomState(seed), len(question.tokens)
     kept = np.ones((samples, count), dtype=bool)
     for row in kept[1:]:  # the first is the text itself
         row[draw.choice(count, draw.randint(1, count + 1), replace=False)] = False
-    values = asked.scores(kept)
+    values = question.scores(kept)
     distance = 1 - np.sqrt(kept.mean(axis=1))  # cosine of a 0/1 vector to the vector of ones
     near = np.exp(-((distance / width) ** 2))
     linear = Ridge(alpha=1.0).fit(kept, values, sample_weight=near)
     error = 1 - linear.score(kept, values, sample_weight=near)
-    return asked.answer(linear.coef_, error)
+    return question.answer(linear.coef_, error)
 
 
 def integrated_gradients(
@@ -127,31 +123,30 @@ def integrated_gradients(
     max_seq_length: int = 128,
     batch_size: int = 16,
 ) -> Attribution:
-    """Explain a prediction by gradients along the way from a masked text to the text.
+    """Explain a prediction by gradients along the path from a masked text to the text.
 
-    The word vectors go in a straight line from those of [MASK] to the text's own; the gradient of
-    the score, summed up over the way and multiplied by the way, is a token's part. The parts sum up
-    to the difference of the two scores (completeness): `error` says how far this is missed. A sure
-    model changes its mind within a small stretch of the way, so points are set where it does.
+    The word vectors move in a straight line from those of [MASK] to the text's own. The gradient of
+    the score, integrated along the path, is a token's part. The parts add up to the difference of
+    the two scores (completeness): `error` says by how much this is missed. The score of a sure
+    model changes within a small part of the path, so the points are placed there.
 
-    Gradients that the model's parameters have are cleared.
+    Gradients of the model's parameters are cleared.
 
     Args:
         label: the class to explain; None: the most probable one.
-        steps: points on the way, two in each of steps / 2 stretches; more make `error` smaller.
+        steps: points on the path, two in each of steps / 2 intervals; more make `error` smaller.
 
     Raises:
-        InputError: an empty text, a label that is none, fewer than 2 steps.
+        InputError: as `occlusion`.
 
     Source: Sundararajan et al., "Axiomatic Attribution for Deep Networks", ICML 2017.
     """
-    steps = whole("steps", steps, 2)
-    asked = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
+    question = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
     table = model.get_input_embeddings()
-    everything = np.ones((1, len(asked.tokens)), dtype=bool)
-    ids = asked.ids_of(everything)
+    everything = np.ones((1, len(question.tokens)), dtype=bool)
+    ids = question.ids_of(everything)
     with paddle.no_grad():
-        base = table(paddle.to_tensor(asked.ids_of(~everything)))  # [1, L, H]
+        base = table(paddle.to_tensor(question.ids_of(~everything)))  # [1, L, H]
         way = table(paddle.to_tensor(ids)) - base
 
     def score(points: np.ndarray) -> tuple[paddle.Tensor, paddle.Tensor]:
@@ -161,7 +156,7 @@ def integrated_gradients(
         # in place of what the table looks up, so the model itself is asked as always
         hook = table.register_forward_post_hook(lambda *_: vectors)
         try:
-            return asked.run(np.repeat(ids, len(points), axis=0)), vectors
+            return question.run(np.repeat(ids, len(points), axis=0)), vectors
         finally:
             hook.remove()
 
@@ -180,31 +175,31 @@ def integrated_gradients(
         for start in range(0, len(points), batch_size):
             chosen = slice(start, start + batch_size)
             with paddle.enable_grad():
-                found, vectors = score(points[chosen])
-                # not paddle.grad(found, vectors): without a gradient of its scale, layer_norm's
+                values_there, vectors = score(points[chosen])
+                # not paddle.grad: without a gradient of its scale, layer_norm's
                 # derivative is wrong on the CPU (see models/patches.py)
-                found.sum().backward()
+                values_there.sum().backward()
             total += weights[chosen] @ (vectors.grad * way).sum(axis=-1).numpy()
     finally:
         model.clear_gradients()
         if was_training:
             model.train()
-    return asked.answer(total[asked.places])
+    return question.answer(total[question.places])
 
 
-def _edges(values: Callable[[np.ndarray], np.ndarray], stretches: int) -> np.ndarray:
-    """Cut the way from 0 to 1 into stretches, in halves wherever the values change most."""
-    edges = np.linspace(0, 1, max(1, stretches // 4) + 1)
-    found = values(edges)
-    while len(edges) - 1 < stretches:
-        change = np.abs(np.diff(found))
-        count = min(stretches + 1 - len(edges), max(1, len(change) // 4))
-        # where nothing changes the longest stretch is halved
-        most = np.lexsort((-np.diff(edges), -change))[:count]
-        fresh = (edges[most] + edges[most + 1]) / 2
-        edges, found = np.append(edges, fresh), np.append(found, values(fresh))
+def _edges(values: Callable[[np.ndarray], np.ndarray], intervals: int) -> np.ndarray:
+    """Cut the path from 0 to 1 into intervals, halving those where the values change most."""
+    edges = np.linspace(0, 1, max(1, intervals // 4) + 1)
+    scores = values(edges)
+    while len(edges) - 1 < intervals:
+        change = np.abs(np.diff(scores))
+        count = min(intervals + 1 - len(edges), max(1, len(change) // 4))
+        # where nothing changes, the longest interval is halved
+        widest = np.lexsort((-np.diff(edges), -change))[:count]
+        middles = (edges[widest] + edges[widest + 1]) / 2
+        edges, scores = np.append(edges, middles), np.append(scores, values(middles))
         order = np.argsort(edges)
-        edges, found = edges[order], found[order]
+        edges, scores = edges[order], scores[order]
     return edges
 
 
@@ -219,24 +214,20 @@ def deletion_curve(
 ) -> np.ndarray:
     """The probability of the label while tokens are masked one after another.
 
-    A good explanation falls fast in the order "for" and rises, or holds, in the order "against";
-    compare with "random", the mean of some random orders.
+    With a good explanation it falls fast in the order "for", and rises or holds in the order
+    "against"; compare with "random", the mean of some random orders.
 
     Args:
-        order: "for" (what speaks most for the label first), "against" or "random".
+        order: "for" (the strongest support first), "against" or "random".
         draws: how many random orders.
 
     Returns:
         Probabilities [tokens + 1], from the whole text to none of it.
 
-    Raises:
-        InputError: an unknown order, no draws.
-
     Source: the area under such a curve: Petsiuk et al., "RISE", BMVC 2018; for text, DeYoung et
     al., "ERASER", ACL 2020 (comprehensiveness).
     """
-    count, draws = len(attribution.tokens), whole("draws", draws, 1)
-    seed = whole("seed", seed, 0, 2**32 - 1)
+    count = len(attribution.tokens)
     ranked = np.argsort(-attribution.scores, kind="stable")
     draw = np.random.RandomState(seed)
     orders = {
@@ -244,46 +235,37 @@ def deletion_curve(
         "against": [ranked[::-1]],
         "random": [draw.permutation(count) for _ in range(draws)],
     }
-    if order not in list(orders):
-        raise InputError("order", f"is {order!r}", ", ".join(orders))
-    asked = _Question(model, tokenizer, None, attribution.label, None, batch_size, attribution.ids)
+    question = _Question(
+        model, tokenizer, None, attribution.label, None, batch_size, attribution.ids
+    )
     curves = []
     for places in orders[order]:
         kept = np.ones((count + 1, count), dtype=bool)
         for step, place in enumerate(places, start=1):
             kept[step:, place] = False
-        curves.append(1 / (1 + np.exp(-asked.scores(kept))))
+        curves.append(1 / (1 + np.exp(-question.scores(kept))))
     return np.mean(curves, axis=0)
 
 
 class _Question:
-    """A model, a text and a label: asked again and again with some of the tokens masked."""
+    """A model, a text and a label, scored again and again with some of the tokens masked."""
 
     def __init__(self, model, tokenizer, text, label, max_seq_length, batch_size, ids=None) -> None:
-        self.batch_size = whole("batch_size", batch_size, 1)
         if ids is None:
-            if not isinstance(text, str) or is_blank(text):
-                problem = "is empty" if isinstance(text, str) else f"is {type(text).__name__}"
-                raise InputError("text", problem, "a text to explain")
-            row = convert_example({"text": text}, tokenizer, max_seq_length, is_test=True)
-            ids = row[0]
-        if tokenizer.mask_token_id is None:
-            raise InputError("tokenizer", "has no [MASK]", "a tokenizer with a mask token")
-        self.model, self.mask = model, tokenizer.mask_token_id
+            check_texts([text], "text")
+            ids, _ = convert_example({"text": text}, tokenizer, max_seq_length, is_test=True)
+        self.model, self.mask, self.batch_size = model, tokenizer.mask_token_id, batch_size
         self.ids = np.asarray(ids, dtype="int64")
-        if len(self.ids) < 3:
-            raise InputError("text", "has no token that the model reads", "a text to explain")
-        most = model.config.max_position_embeddings
-        if len(self.ids) > most:
-            problem = f"lets {len(self.ids)} tokens pass"
-            raise InputError("max_seq_length", problem, f"at most {most}, the model's positions")
+        positions = model.config.max_position_embeddings
+        if not 3 <= len(self.ids) <= positions:
+            problem = f"has {len(self.ids)} tokens with [CLS] and [SEP]"
+            raise InputError("text", problem, f"3 to {positions}, the model's positions")
         self.places = np.arange(1, len(self.ids) - 1)  # between [CLS] and [SEP]
         self.tokens = tokenizer.convert_ids_to_tokens(self.ids[self.places].tolist())
-        logits = self._logits(self.ids[None])
-        classes = logits.shape[-1]
-        if label is None:
-            label = int(logits.argmax())
-        self.label = whole("label", label, 0, classes - 1)
+        with inference_mode(model):
+            logits = model(paddle.to_tensor(self.ids[None]))
+        check_scores(logits)
+        self.label = int(logits.argmax()) if label is None else label
 
     def ids_of(self, kept: np.ndarray) -> np.ndarray:
         """Ids [rows, length] of the text, masked where kept [rows, tokens] is False."""
@@ -306,14 +288,6 @@ class _Question:
         return logits[:, self.label] - paddle.logsumexp(
             paddle.index_select(logits, paddle.to_tensor(others), axis=1), axis=-1
         )
-
-    def _logits(self, ids: np.ndarray) -> np.ndarray:
-        with inference_mode(self.model):
-            logits = self.model(paddle.to_tensor(ids), paddle.zeros(ids.shape, dtype="int64"))
-        if not isinstance(logits, paddle.Tensor) or logits.ndim != 2 or logits.shape[-1] < 2:
-            raise InputError("model", "gives no logits of two or more classes", "a classifier")
-        check_scores(logits)
-        return logits.numpy()
 
     def answer(self, scores: np.ndarray, error: float | None = None) -> Attribution:
         """Scores of tokens as an Attribution; `error` None is what their sum misses."""
