@@ -1,4 +1,4 @@
-"""The same model for ONNX Runtime: converted by paddle2onnx, mended, checked, and run."""
+"""The same model for ONNX Runtime: converted by paddle2onnx, corrected, checked, and run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from course_lib.deploy.export import (
 )
 from course_lib.deploy.program import read_program
 from course_lib.runtime import InputError, machine
-from course_lib.runtime.errors import whole
 from course_lib.runtime.files import temporary_in
 
 import numpy as np
@@ -28,7 +27,6 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
-OPSETS = (11, 19)  # what the encoders need; the last that paddle2onnx 1.3.1 writes
 TABLES = "course_lib.tables"  # key of the file's metadata
 _CONVERT = """
 import os, sys
@@ -46,34 +44,31 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
     """Write `name`.onnx beside `name`.pdmodel, for batches of any size and length.
 
     paddle2onnx works in a process of its own, because it ends its process where it lacks an
-    operator. Two things are mended in what it writes: each embedding table comes with a mask of the
-    same size, to be multiplied by it at each start (here it is, once); and each free dimension has
-    a name of its own, as if the inputs' sizes might differ.
+    operator. Two things are corrected in what it writes: each embedding table comes with a mask of
+    the same size, to be multiplied by it at each start (here it is, once); and each free dimension
+    has a name of its own, as if the inputs' sizes might differ.
 
     Args:
         source: a directory of `export_model`, or the common path of its files.
-        opset: version of ONNX's operators; 17 is the first with a layer norm.
+        opset: version of ONNX's operators, 11 to 19; 17 is the first with a layer norm.
 
     Returns:
         The file.
 
     Raises:
-        InputError: the program is quantised (paddle2onnx leaves its weights in FP32, so the file
+        InputError: the program is quantized (paddle2onnx leaves its weights in FP32, so the file
             would be no smaller, and ONNX Runtime no faster; Paddle2ONNX 3705), holds an operator
             that paddle2onnx lacks, or is damaged.
     """
-    low, high = OPSETS
-    opset = whole("opset", opset, low, high)
     prefix = find_files(source)
     program, weights = (prefix.with_name(prefix.name + ending) for ending in (PROGRAM, WEIGHTS))
     for file in (program, weights):
         check_file(file, describe(prefix))
     described = read_program(program)
     if described.quantized:
-        problem = "is quantised, and would run in FP32 in ONNX Runtime"
-        raise InputError(
-            program, problem, "the FP32 export; Paddle Inference runs this one in INT8"
-        )
+        problem = "is quantized, and would run in FP32 in ONNX Runtime"
+        expected = "the FP32 export; Paddle Inference runs this one in INT8"
+        raise InputError(program, problem, expected)
     target = prefix.with_name(prefix.name + ONNX)
     command = [sys.executable, "-c", _CONVERT, str(program), str(weights), str(opset)]
     done = subprocess.run(command, capture_output=True, env=machine.child_environment())
@@ -142,13 +137,13 @@ class OnnxEngine:
         try:
             providers = ["CPUExecutionProvider"]
             self._session = onnxruntime.InferenceSession(str(file), options, providers=providers)
-            told = self._session.get_modelmeta().custom_metadata_map.get(TABLES, "{}")
-            tables = json.loads(told)
+            metadata = self._session.get_modelmeta().custom_metadata_map
+            tables = json.loads(metadata.get(TABLES, "{}"))
             self.rows: dict[str, int] = tables.get("rows", {})
             self.positions: int | None = tables.get("positions")
         except Exception as error:  # ONNX Runtime's own kinds
-            reason = " ".join(str(error).split())[-200:]
-            raise InputError(file, f"cannot be loaded ({reason})", "what convert wrote") from None
+            problem = f"cannot be loaded ({' '.join(str(error).split())[-200:]})"
+            raise InputError(file, problem, "what convert wrote") from None
         inputs = {value.name: value.type[7:-1] for value in self._session.get_inputs()}
         self.types = {name: _TYPES.get(kind, kind) for name, kind in inputs.items()}
         self.input_names = list(inputs)
@@ -158,7 +153,5 @@ class OnnxEngine:
         try:
             return self._session.run(None, arrays)
         except Exception as error:
-            reason = " ".join(str(error).split())[-200:]
-            raise InputError(
-                "inputs", f"cannot be run ({reason})", "what the model takes"
-            ) from None
+            problem = f"cannot be run ({' '.join(str(error).split())[-200:]})"
+            raise InputError("inputs", problem, "what the model takes") from None
