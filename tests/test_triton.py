@@ -4,7 +4,6 @@ import shutil
 import sys
 import types
 
-from course_lib.compression import quantize_static
 from course_lib.deploy import Predictor
 from course_lib.deploy.triton import check_repository, main, write_repository
 from course_lib.runtime import InputError
@@ -12,7 +11,7 @@ from course_lib.runtime import InputError
 import numpy as np
 import pytest
 from google.protobuf import json_format
-from tiny_export import LABELS, TEXTS, export, rows
+from tiny_export import LABELS, TEXTS, export
 
 LOGITS = 'key: "LOGITS"\n      value: '  # of the ensemble's last step
 pytest.importorskip("tritonclient.grpc", reason="tritonclient exists for Linux only")
@@ -20,17 +19,17 @@ pytest.importorskip("tritonclient.grpc", reason="tritonclient exists for Linux o
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    return export(tmp_path_factory.mktemp("model"))
+    return export(tmp_path_factory.mktemp("model"), onnx=True)
 
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    return export(tmp_path_factory.mktemp("several"), several=True)
+    return export(tmp_path_factory.mktemp("several"), several=True, onnx=True)
 
 
 @pytest.fixture()
 def repository(exported, tmp_path):
-    return write_repository(exported, tmp_path / "models", "reviews", "paddle", 8)
+    return write_repository(exported, tmp_path / "models", "reviews", 8)
 
 
 @pytest.fixture()
@@ -128,8 +127,8 @@ def as_bytes(texts):
 @pytest.mark.parametrize("kind", ["exported", "several"])
 def test_the_repository_answers_as_the_predictor_does(kind, backend, tmp_path, request):
     source = request.getfixturevalue(kind)
-    repository = write_repository(source, tmp_path / "models", backend="paddle")
-    predictor = Predictor(source)
+    repository = write_repository(source, tmp_path / "models")
+    predictor = Predictor(source, "onnx")
     server = Server(repository, "classifier", backend, predictor)
     answers = server.infer([as_bytes(TEXTS[:1]), as_bytes(TEXTS[1:])])
     labels = [json.loads(one) for answer in answers for one in answer["LABELS"][:, 0]]
@@ -194,8 +193,7 @@ def test_the_repository_has_tritons_layout(repository, exported):
         "README.md",
         "reviews/1/.keep",
         "reviews/config.pbtxt",
-        "reviews_model/1/model.pdiparams",
-        "reviews_model/1/model.pdmodel",
+        "reviews_model/1/model.onnx",
         "reviews_model/config.pbtxt",
         "reviews_postprocess/1/model.py",
         "reviews_postprocess/config.pbtxt",
@@ -221,30 +219,6 @@ def test_the_repository_has_tritons_layout(repository, exported):
     assert "has not been run in Triton" in (repository / "README.md").read_text("utf-8")
 
 
-def test_onnx_runtime_is_taken_where_there_is_a_file(exported, tmp_path, backend):
-    convert = pytest.importorskip("course_lib.deploy.onnx").convert
-    source = tmp_path / "model"
-    shutil.copytree(exported.parent, source)
-    with pytest.raises(InputError, match=r"has no model\.onnx; expected deploy\.onnx\.convert"):
-        write_repository(source, tmp_path / "models", backend="onnxruntime")
-    convert(source)
-    repository = write_repository(source, tmp_path / "models")
-    assert check_repository(repository)["classifier_model"].backend == "onnxruntime"
-    predictor = Predictor(source, backend="onnx")
-    (answer,) = Server(repository, "classifier", backend, predictor).infer([as_bytes(TEXTS)])
-    assert np.abs(answer["PROBABILITIES"] - predictor.predict(TEXTS)).max() < 1e-5
-    file = repository / "classifier_model" / "1" / "model.onnx"
-    whole = file.read_bytes()
-    file.write_bytes(b"nonsense")
-    with pytest.raises(InputError, match="is no ONNX file"):
-        check_repository(repository)
-    file.write_bytes(whole)
-    config = repository / "classifier_model" / "config.pbtxt"
-    config.write_text(config.read_text("utf-8").replace("input_ids", "ids"), "utf-8")
-    with pytest.raises(InputError, match=r"its inputs are ids, token_type_ids; .* in model\.onnx"):
-        check_repository(repository)
-
-
 @pytest.mark.parametrize(
     ("model", "old", "new", "message"),
     [
@@ -257,7 +231,7 @@ def test_onnx_runtime_is_taken_where_there_is_a_file(exported, tmp_path, backend
         ("_model", "dims: 3", "dims: 2", r"is TYPE_FP32 \[3\], but logits is TYPE_FP32 \[2\]"),
         ("_model", "dims: 3", "dims: 3 dims: -1", r"\[3\], but logits is TYPE_FP32 \[3, -1\]"),
         ("_model", "token_type_ids", "segments", "its inputs are input_ids, segments"),
-        ("_model", '"paddle"', '"tensorrt"', "its backend is 'tensorrt'"),
+        ("_model", '"onnxruntime"', '"tensorrt"', "its backend is 'tensorrt'"),
         ("_model", "batch_size: 8", "batch_size: 4", "max_batch_size is 8, step .* takes 4"),
         ("", '"reviews_model"', '"model"', "step model: no such model"),
         ("", 'key: "LOGITS"', 'key: "X"', "postprocess: maps LABELS, .* its inputs LOGITS"),
@@ -281,7 +255,7 @@ def test_what_does_not_fit_is_named(repository, model, old, new, message):
     [
         ("reviews_postprocess/1/model.py", r"has no model\.py"),
         ("reviews_postprocess/labels.txt", r"labels\.txt: has 0 labels; expected 3"),
-        ("reviews_model/1/model.pdiparams", r"has no model\.pdiparams"),
+        ("reviews_model/1/model.onnx", r"has no model\.onnx"),
         ("reviews_model/1", "has no version directory"),
         (".", r"holds no \*/config\.pbtxt"),
     ],
@@ -290,6 +264,12 @@ def test_missing_files_are_named(repository, missing, message):
     place = repository / missing
     shutil.rmtree(place) if place.is_dir() else place.unlink()
     with pytest.raises(InputError, match=message):
+        check_repository(repository)
+
+
+def test_a_damaged_onnx_file_is_named(repository):
+    (repository / "reviews_model/1/model.onnx").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=r"model\.onnx: is no ONNX file"):
         check_repository(repository)
 
 
@@ -304,17 +284,16 @@ def test_what_cannot_be_served_is_refused(exported, tmp_path):
     target = tmp_path / "models"
     without = changed()
     (without / "tokenizer_config.json").unlink()
-    quantized = quantize_static(exported, tmp_path / "int8", rows(), algo="abs_max")
+    (bare := changed()).joinpath("model.onnx").unlink()
     for source, options, message in (
         (changed(task="question answering"), {}, "is for question answering"),
         (changed(task=None), {}, r"is for a task that no deploy\.json names"),
         (changed(labels=None), {}, r"names no labels"),
         (changed(labels=["a\nb", "c", "d"]), {}, r"'a\\nb' breaks the line"),
         (without, {}, "has no tokenizer"),
-        (quantized, {}, "is quantized, and Triton's Paddle backend"),
+        (bare, {}, r"holds no model \(\*\.onnx\); expected what deploy\.onnx\.convert"),
         (exported, {"name": "../up"}, r"name: is '\.\./up'"),
         (exported, {"name": "x" * 300}, "name: is 'xxx.*at most 100"),
-        (exported, {"backend": "tensorrt"}, "backend: is 'tensorrt'"),
     ):
         with pytest.raises(InputError, match=message):
             write_repository(source, target, **options)

@@ -24,12 +24,12 @@ def classifier(labels: list[str] = LABELS, **config):
     return model, tokenizer
 
 
-def export(directory: Path, several: bool = False) -> Path:
+def export(directory: Path, several: bool = False, onnx: bool = False) -> Path:
     """Export a classifier of LABELS; `several` is one that may give a text several of them."""
     problem = "multi_label" if several else "single_label"
     model, tokenizer = classifier(problem_type=f"{problem}_classification")
     thresholds = THRESHOLDS if several else None
-    return export_model(model, directory, tokenizer, 32, thresholds=thresholds)
+    return export_model(model, directory, tokenizer, 32, thresholds=thresholds, onnx=onnx)
 
 
 def rows() -> list[dict]:

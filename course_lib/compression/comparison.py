@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from course_lib.compression.calibration import pad_features
 from course_lib.data import convert_example
 from course_lib.deploy import Predictor
-from course_lib.deploy.export import PROGRAM, WEIGHTS
+from course_lib.deploy.files import PROGRAM, WEIGHTS
 from course_lib.runtime import InputError
 from course_lib.training.metrics import paired_bootstrap
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from course_lib.runtime.lazy import lazy
 
 _HOME = {
-    "check_head": "export",
     "convert": "onnx",
     "export_model": "export",
     "load_static": "restore",

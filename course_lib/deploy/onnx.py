@@ -7,14 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from course_lib.deploy.export import (
+from course_lib.deploy.files import (
     ONNX,
     PROGRAM,
     WEIGHTS,
     check_file,
     describe,
+    file_of,
     find_files,
     record,
 )
@@ -61,7 +61,7 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
             that paddle2onnx lacks, or is damaged.
     """
     prefix = find_files(source)
-    program, weights = (prefix.with_name(prefix.name + ending) for ending in (PROGRAM, WEIGHTS))
+    program, weights = (file_of(prefix, ending) for ending in (PROGRAM, WEIGHTS))
     for file in (program, weights):
         check_file(file, describe(prefix))
     described = read_program(program)
@@ -69,8 +69,8 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
         problem = "is quantized, and would run in FP32 in ONNX Runtime"
         expected = "the FP32 export; Paddle Inference runs this one in INT8"
         raise InputError(program, problem, expected)
-    target = prefix.with_name(prefix.name + ONNX)
-    command = [sys.executable, "-c", _CONVERT, str(program), str(weights), str(opset)]
+    target = file_of(prefix, ONNX)
+    command = [sys.executable, "-c", _CONVERT, program, weights, str(opset)]
     done = subprocess.run(command, capture_output=True, env=machine.child_environment())
     if done.returncode != 0 or not done.stdout:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason"]
@@ -97,7 +97,7 @@ def _fold_masks(graph: onnx.GraphProto) -> None:
         product = made_by.get(lookup.input[0])
         if product is None or product.op_type != "Mul":
             continue
-        factors: list[Any] = [made_by.get(name) for name in product.input]
+        factors = [made_by.get(name) for name in product.input]
         if not all(factor is not None and factor.op_type == "Constant" for factor in factors):
             continue
         values = [numpy_helper.to_array(factor.attribute[0].t) for factor in factors]
@@ -133,7 +133,7 @@ class OnnxEngine:
         options.log_severity_level = 4  # what goes wrong is raised as well
         # waiting threads would take the cores from whoever brings the next batch
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        file = prefix.with_name(prefix.name + ONNX)
+        file = file_of(prefix, ONNX)
         try:
             providers = ["CPUExecutionProvider"]
             self._session = onnxruntime.InferenceSession(str(file), options, providers=providers)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from course_lib.deploy.export import PROGRAM, WEIGHTS
+from course_lib.deploy.files import PROGRAM, WEIGHTS, file_of
 from course_lib.deploy.program import read_program
 from course_lib.runtime import InputError, machine
 
@@ -55,7 +55,7 @@ class PaddleEngine:
 
     def __init__(self, prefix: Path, int8: bool | None, threads: int, mkldnn: bool) -> None:
         self._prefix, self._threads, self._mkldnn = prefix, threads, mkldnn
-        program = prefix.with_name(prefix.name + PROGRAM)
+        program = file_of(prefix, PROGRAM)
         described = read_program(program)
         self.types, self.rows, self.positions = (
             described.inputs,
@@ -82,9 +82,7 @@ class PaddleEngine:
         self._outputs = [self._predictor.get_output_handle(name) for name in names]
 
     def _create(self):
-        program, weights = (
-            str(self._prefix.with_name(self._prefix.name + ending)) for ending in (PROGRAM, WEIGHTS)
-        )
+        program, weights = (str(file_of(self._prefix, ending)) for ending in (PROGRAM, WEIGHTS))
         config = inference.Config(program, weights)
         config.disable_gpu()
         config.disable_glog_info()

@@ -8,13 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.data import batchify_fn, convert_example
-from course_lib.deploy.export import (
+from course_lib.data.batching import map_by_length
+from course_lib.deploy.files import (
     DESCRIPTION,
+    MULTI_LABEL,
     ONNX,
     PROGRAM,
+    SEQUENCES,
     WEIGHTS,
     check_file,
     describe,
+    file_of,
     find_files,
 )
 from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine
@@ -22,15 +26,14 @@ from course_lib.deploy.program import check_inputs
 from course_lib.models.files import VOCABULARIES, load_tokenizer
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, machine
-from course_lib.runtime.errors import whole
 from course_lib.runtime.files import read_unmixed
-from course_lib.runtime.visible import is_blank
+from course_lib.training.prediction import check_texts
 
 import numpy as np
 from scipy.special import expit, softmax
 
-STEP = 4  # batches of texts are padded to lengths that it divides
-ENDINGS = {"paddle": (PROGRAM, WEIGHTS), "onnx": (ONNX,)}  # of a backend's files
+_STEP = 4  # batches of texts are padded to lengths that it divides
+_ENDINGS = {"paddle": (PROGRAM, WEIGHTS), "onnx": (ONNX,)}  # of a backend's files
 
 
 class Predictor:
@@ -39,17 +42,17 @@ class Predictor:
     Threads may share it; with Paddle they take turns, so let `threads` use the cores instead.
 
     Args:
-        path: a directory of `export_model` or of the quantisation, or the common path of its
+        path: a directory of `export_model` or of the quantization, or the common path of its
             files (`out/int8`).
         backend: "paddle" (Paddle Inference), or "onnx" (ONNX Runtime, on the file of
             `course_lib.deploy.onnx.convert`).
-        int8: run quantised operators in INT8. None means where the file has some. False runs a
-            quantised file without INT8 kernels, which is far slower than FP32.
+        int8: run quantized operators in INT8. None means where the file has some. False runs a
+            quantized file without INT8 kernels, which is far slower than FP32.
         threads: of one call; None means all cores that this process may use.
         mkldnn: use oneDNN's kernels; INT8 needs them. ONNX Runtime has its own.
 
     Attributes:
-        quantised: whether the file holds quantised operators.
+        quantised: whether the file holds quantized operators.
         int8: whether INT8 kernels are switched on.
         input_names, labels, max_length, threads, backend: as they are.
         problem, thresholds: of a classifier of sequences, see `classify`.
@@ -57,7 +60,7 @@ class Predictor:
     Raises:
         InputError: files that are missing or damaged, or not those that deploy.json knows.
 
-    Warns where INT8 cannot pay: the processor has no VNNI, or nothing in the file is quantised.
+    Warns where INT8 cannot pay: the processor has no VNNI, or nothing in the file is quantized.
     """
 
     def __init__(
@@ -68,14 +71,14 @@ class Predictor:
         threads: int | None = None,
         mkldnn: bool = True,
     ) -> None:
-        if backend not in ENDINGS:
-            raise InputError("backend", f"is {backend!r}", f"one of {', '.join(ENDINGS)}")
+        if backend not in _ENDINGS:
+            raise InputError("backend", f"is {backend!r}", f"one of {', '.join(_ENDINGS)}")
         if backend == "onnx" and int8:
             problem = "is on for ONNX Runtime, which the course runs in FP32 only"
             raise InputError("int8", problem, 'backend "paddle"')
         self.backend = backend
-        self.threads = whole("threads", machine.usable_cores() if threads is None else threads, 1)
-        self.path = find_files(path, ENDINGS[backend])
+        self.threads = threads or machine.usable_cores()
+        self.path = find_files(path, _ENDINGS[backend])
         read_unmixed(self.path.parent, lambda: self._load(int8, mkldnn))
         self.quantised, self.int8 = self._engine.quantised, self._engine.int8
         self.input_names: list[str] = self._engine.input_names
@@ -87,8 +90,8 @@ class Predictor:
         self.max_length: int | None = self.description.get("max_length")
         self.problem: str = self.description.get("problem") or "single_label"
         self.thresholds: list[float] | None = self.description.get("thresholds")
-        for ending in ENDINGS[self.backend]:
-            check_file(self.path.with_name(self.path.name + ending), self.description)
+        for ending in _ENDINGS[self.backend]:
+            check_file(file_of(self.path, ending), self.description)
         if self.backend == "paddle":
             self._engine: Any = PaddleEngine(self.path, int8, self.threads, mkldnn)
         else:
@@ -100,8 +103,8 @@ class Predictor:
         """Run one batch.
 
         Args:
-            inputs: an array a name of `input_names`, whole numbers of shape [batch_size, seq_len].
-                `token_type_ids` may be left out where they are all 0; other names are not read.
+            inputs: whole numbers of shape [batch_size, seq_len] for each of `input_names`.
+                `token_type_ids` may be absent where they are all 0; other names are not read.
 
         Returns:
             The model's outputs, float32: logits of shape [batch_size, num_classes] or [batch_size,
@@ -155,75 +158,58 @@ class Predictor:
 
         Raises:
             InputError: not a classifier of sequences, one whose labels are not as many as its
-                outputs, no tokenizer, a text that is empty or none.
+                outputs, no tokenizer, a text that is empty or not a string.
         """
         task = self.description.get("task")
-        if task != "sequence classification" or not self.labels:
+        if task != SEQUENCES or not self.labels:
             problem = f"is for {task or 'a task that no ' + DESCRIPTION + ' names'}"
             problem = problem if self.labels else "has no labels"
             raise InputError(self.path, problem, "a sequence classifier; others: run()")
-        if isinstance(texts, (str, bytes)):
-            raise InputError("texts", f"is one {type(texts).__name__}", "a list of texts")
-        for number, text in enumerate(texts):
-            if not isinstance(text, str) or is_blank(text):
-                problem = "is empty" if isinstance(text, str) else f"is {type(text).__name__}"
-                raise InputError(f"texts[{number}]", problem, "a text")
-        batch_size = whole("batch_size", batch_size, 1)
-        rows = [
-            convert_example(
-                {"text": text},
-                tokenizer=self.tokenizer,
-                max_seq_length=self.max_length or 128,
-                is_test=True,
-            )
-            for text in texts
-        ]
-        batchify = batchify_fn(self.tokenizer, is_test=True)
-        order = sorted(range(len(rows)), key=lambda index: len(rows[index][0]))
-        result = np.zeros((len(rows), len(self.labels)), "float32")
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
-            ids, types = batchify([rows[index] for index in chosen])
+        check_texts(texts)
+        tokenizer, classes = self.tokenizer, len(self.labels)
+        length = self.max_length or 128
+        rows = [convert_example({"text": text}, tokenizer, length, is_test=True) for text in texts]
+        batchify = batchify_fn(tokenizer, is_test=True)
+
+        def run(batch: list[tuple]) -> np.ndarray:
+            ids, types = batchify(batch)
             room = ((0, 0), (0, self._room(ids.shape[1])))
-            batch = {
-                "input_ids": np.pad(ids, room, constant_values=self.tokenizer.pad_token_id),
-                "token_type_ids": np.pad(types, room),
-            }
-            logits = self.run(batch)[0]
-            if logits.shape[1:] != result.shape[1:]:
-                problem = f"names {len(self.labels)} labels of outputs {list(logits.shape[1:])}"
-                raise InputError(self.path.parent / DESCRIPTION, problem, "a label an output")
-            multi = self.problem == "multi_label"
-            result[chosen] = expit(logits) if multi else softmax(logits, axis=-1)
-        return result
+            padded = np.pad(ids, room, constant_values=tokenizer.pad_token_id)
+            logits = self.run({"input_ids": padded, "token_type_ids": np.pad(types, room)})[0]
+            if logits.shape[1:] != (classes,):
+                problem = f"names {classes} labels of outputs {list(logits.shape[1:])}"
+                raise InputError(self.path.parent / DESCRIPTION, problem, "a label for each output")
+            return expit(logits) if self.problem == MULTI_LABEL else softmax(logits, axis=-1)
+
+        results = map_by_length(run, rows, batch_size, length=lambda row: len(row[0]))
+        return np.array(results, "float32").reshape(-1, classes)
 
     def _room(self, length: int) -> int:
         """Columns to add, so that there are few shapes: each new one costs time and memory."""
-        return min(-length % STEP, (self._engine.positions or length + STEP) - length)
+        return min(-length % _STEP, (self._engine.positions or length + _STEP) - length)
 
     def classify(self, texts: Sequence[str], batch_size: int = 32) -> list[dict]:
         """Label texts.
 
         Returns:
-            {"labels": [...], "probabilities": {label: probability, ...}} a text. The labels are the
-            most probable one; for a "multi_label" problem all that reach their threshold (0.5 where
-            the export has none), which may be none.
+            {"labels": [...], "probabilities": {label: probability, ...}} for each text. The labels
+            are the most probable one; for a "multi_label" problem all that reach their threshold
+            (0.5 where the export has none), which may be none.
 
         Raises:
             InputError: as `predict`.
         """
         probabilities = self.predict(texts, batch_size)
-        if self.problem == "multi_label":
-            least = np.array(self.thresholds or [0.5] * len(self.labels), "float32")
-            chosen = probabilities >= least
+        if self.problem == MULTI_LABEL:
+            chosen = probabilities >= np.float32(self.thresholds or 0.5)
         else:
             chosen = np.arange(len(self.labels)) == probabilities.argmax(axis=1)[:, None]
         return [
             {
-                "labels": [name for name, one in zip(self.labels, given, strict=True) if one],
+                "labels": [self.labels[number] for number in np.flatnonzero(marks)],
                 "probabilities": dict(zip(self.labels, row.tolist(), strict=True)),
             }
-            for given, row in zip(chosen, probabilities, strict=True)
+            for marks, row in zip(chosen, probabilities, strict=True)
         ]
 
     def kernels(self) -> Counter[tuple[str, str, str]]:
@@ -246,8 +232,8 @@ class Predictor:
     def int8_operators(self) -> dict[str, tuple[int, int]]:
         """Count the operators that calculate, as they really run: see `kernels`.
 
-        A file full of quantised operators that run in FP32 is the commonest reason why a quantised
-        model is slow.
+        A file full of quantized operators that run in FP32 is the most common reason why a
+        quantized model is slow.
 
         Returns:
             {"fc": (in INT8, in FP32), "matmul": ..., "add": ..., ...}; "fc" are the matrix products

@@ -13,7 +13,7 @@ import inspect
 import os
 from pathlib import Path
 
-from course_lib.deploy.export import DESCRIPTION, PROGRAM, WEIGHTS
+from course_lib.deploy.files import DESCRIPTION, PROGRAM, WEIGHTS
 from course_lib.deploy.predictor import Predictor
 from course_lib.models.files import check_sizes, read_config
 from course_lib.models.patches import quiet_paddlenlp

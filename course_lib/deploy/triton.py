@@ -1,10 +1,10 @@
 """A model repository for NVIDIA's Triton Inference Server, written from an export and checked.
 
 Four models: NAME_tokenizer (texts to ids, Triton's Python backend), NAME_model (ids to logits, ONNX
-Runtime or Paddle), NAME_postprocess (logits to labels, Python), and NAME, the ensemble that passes
-the tensors of each on to the next. A client sends TEXT to NAME and gets LABELS and PROBABILITIES.
+Runtime), NAME_postprocess (logits to labels, Python), and NAME, the ensemble that passes the
+tensors of each on to the next. A client sends TEXT to NAME and gets LABELS and PROBABILITIES.
 
-    python -m course_lib.deploy.triton EXPORT_DIR REPOSITORY_DIR [--name NAME] [--backend BACKEND]
+    python -m course_lib.deploy.triton EXPORT_DIR REPOSITORY_DIR [--name NAME]
 
 Both writing and checking use Triton's own protobuf definitions, from tritonclient[grpc].
 
@@ -23,76 +23,62 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from course_lib.deploy import triton_models
-from course_lib.deploy.export import (
+from course_lib.deploy.files import (
     ONNX,
-    PROGRAM,
-    WEIGHTS,
+    SEQUENCES,
     check_file,
     copy_tokenizer,
     describe,
+    file_of,
     find_files,
 )
-from course_lib.deploy.program import Program, read_program
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.commands import exit_status, whole
 from course_lib.runtime.files import read_bytes
 
+import onnx
 from google.protobuf import json_format, text_format
 
-BACKENDS = {"onnxruntime": (ONNX,), "paddle": (PROGRAM, WEIGHTS)}  # and the files each reads
 _MODELS = Path(triton_models.__file__).parent
+_FILES = {"python": "model.py", "onnxruntime": "model.onnx"}  # of each backend
 
 
 def write_repository(
     source: str | os.PathLike,
     directory: str | os.PathLike,
     name: str = "classifier",
-    backend: str | None = None,
     max_batch_size: int = 64,
 ) -> Path:
     """Write a model repository for `tritonserver --model-repository=DIRECTORY`.
 
     Args:
-        source: what `export_model` wrote of a sequence classifier, with its tokenizer.
+        source: what `export_model` wrote of a sequence classifier, with its tokenizer and the ONNX
+            file of `deploy.onnx.convert`.
         directory: new, or empty; it appears whole or not at all.
         name: the ensemble's, and the start of the other models' names.
-        backend: "onnxruntime" reads model.onnx of `deploy.onnx.convert`; "paddle" reads the export
-            itself, but is in none of NVIDIA's images. None means the first where there is such a
-            file.
         max_batch_size: texts in one request, and in one batch that Triton makes of several.
 
     Returns:
         The directory.
 
     Raises:
-        InputError: the export is no sequence classifier, lacks labels, tokenizer or model.onnx, or
-            is quantized and for the Paddle backend, which has no INT8 kernels for a CPU; the name
-            has other characters than letters, digits, "_" and "-"; the directory holds something;
-            tritonclient is not installed.
+        InputError: the export is no sequence classifier, or lacks labels, tokenizer or ONNX file;
+            the name has other characters than letters, digits, "_" and "-"; the directory holds
+            something; tritonclient is not installed.
     """
     prefix, description = _read_classifier(source)
     # the parts' names are longer, and a file's name may have 255 characters
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{,99}", name):
         raise InputError("name", f"is {name!r}", "at most 100 of letters, digits, _ and -")
-    onnx_file = prefix.with_name(prefix.name + ONNX)
-    backend = backend or ("onnxruntime" if onnx_file.is_file() else "paddle")
-    if backend not in BACKENDS:
-        raise InputError("backend", f"is {backend!r}", " or ".join(BACKENDS))
-    program_file = prefix.with_name(prefix.name + PROGRAM)
-    program = read_program(program_file)
-    if backend == "onnxruntime" and not onnx_file.is_file():
-        raise InputError(prefix.parent, f"has no {onnx_file.name}", "deploy.onnx.convert first")
-    if backend == "paddle" and program.quantized:
-        problem = "is quantized, and Triton's Paddle backend has no INT8 kernels for a CPU"
-        raise InputError(program_file, problem, "FP32, or model.onnx")
+    inputs, outputs = _tensors(file_of(prefix, ONNX))
     directory = Path(directory)
     if directory.is_dir() and any(directory.iterdir()):
         raise InputError(directory, "exists and is not empty", "the name of a new directory")
     with atomic_directory(directory) as temporary:
-        for model, config in _configurations(name, backend, program, description).items():
+        configurations = _configurations(name, inputs, outputs[0], description)
+        for model, config in configurations.items():
             (temporary / model / "1").mkdir(parents=True)
             message = _model_config().ModelConfig(name=model, max_batch_size=max_batch_size)
             text = text_format.MessageToString(json_format.ParseDict(config, message), as_utf8=True)
@@ -103,23 +89,21 @@ def write_repository(
         copy_tokenizer(prefix, temporary / f"{name}_tokenizer" / "1")
         labels = "".join(f"{label}\n" for label in description["labels"])
         _write(temporary / f"{name}_postprocess" / "labels.txt", labels)
-        for ending in BACKENDS[backend]:
-            file = prefix.with_name(prefix.name + ending)
-            shutil.copyfile(file, temporary / f"{name}_model" / "1" / f"model{ending}")
+        shutil.copyfile(file_of(prefix, ONNX), temporary / f"{name}_model" / "1" / "model.onnx")
         # an ensemble's version is an empty directory, which git and object stores would leave out
         (temporary / name / "1" / ".keep").touch()
-        words = {"name": name, "backend": backend, "paddlenlp": version("paddlenlp")}
-        readme = (_MODELS / "README.md").read_text(encoding="utf-8").format(**words)
-        _write(temporary / "README.md", readme)
+        readme = (_MODELS / "README.md").read_text(encoding="utf-8")
+        words = {"name": name, "paddlenlp": version("paddlenlp")}
+        _write(temporary / "README.md", readme.format(**words))
     return directory
 
 
 def _read_classifier(source: str | os.PathLike) -> tuple[Path, dict]:
     """The common path of an export's files and its deploy.json, both as a server needs them."""
-    prefix = find_files(source)
+    prefix = find_files(source, (ONNX,))
     description = describe(prefix)
     task, labels = description.get("task"), description.get("labels")
-    if task != "sequence classification":
+    if task != SEQUENCES:
         problem = f"is for {task or 'a task that no deploy.json names'}"
         raise InputError(prefix, problem, "a sequence classifier")
     if not labels:
@@ -129,9 +113,17 @@ def _read_classifier(source: str | os.PathLike) -> tuple[Path, dict]:
         raise InputError(prefix.parent, f"its label {broken[0]!r} breaks the line", "one line each")
     if not (prefix.parent / "tokenizer_config.json").is_file():
         raise InputError(prefix.parent, "has no tokenizer", "export_model with a tokenizer")
-    for ending in (PROGRAM, WEIGHTS):
-        check_file(prefix.with_name(prefix.name + ending), description)
+    check_file(file_of(prefix, ONNX), description)
     return prefix, description
+
+
+def _tensors(file: Path) -> tuple[list[str], list[str]]:
+    """Names of an ONNX file's inputs and outputs."""
+    try:
+        graph = onnx.load(str(file), load_external_data=False).graph
+    except Exception as error:  # protobuf's and onnx's own kinds
+        raise InputError(file, f"is no ONNX file ({error})", "what convert wrote") from None
+    return [each.name for each in graph.input], [each.name for each in graph.output]
 
 
 def _write(file: Path, text: str) -> None:
@@ -149,7 +141,7 @@ def _model_config():
     return model_config_pb2
 
 
-def _configurations(name: str, backend: str, program: Program, description: Mapping) -> dict:
+def _configurations(name: str, inputs: list[str], output: str, description: Mapping) -> dict:
     """The fields of each model's ModelConfig but for its name and batch size, by model."""
     classes = len(description["labels"])
 
@@ -170,13 +162,13 @@ def _configurations(name: str, backend: str, program: Program, description: Mapp
         return {"model_name": f"{name}_{part}", "model_version": -1, **maps}
 
     text = tensor("TEXT", "TYPE_STRING", 1)
-    ids = [tensor(name, "TYPE_INT64", -1) for name in sorted(program.inputs)]
-    logits = tensor(program.outputs[0], "TYPE_FP32", classes)
+    ids = [tensor(name, "TYPE_INT64", -1) for name in inputs]
+    logits = tensor(output, "TYPE_FP32", classes)
     answer = [
         tensor("LABELS", "TYPE_STRING", 1),
         tensor("PROBABILITIES", "TYPE_FP32", classes, label_filename="labels.txt"),
     ]
-    same_ids = {name: name for name in program.inputs}
+    same_ids = {name: name for name in inputs}
     same_answer = {one["name"]: one["name"] for one in answer}
     steps = [
         step("tokenizer", {"TEXT": "TEXT"}, same_ids),
@@ -186,7 +178,7 @@ def _configurations(name: str, backend: str, program: Program, description: Mapp
     return {
         f"{name}_tokenizer": python([text], ids, max_length=description.get("max_length") or 128),
         f"{name}_model": {
-            "backend": backend,
+            "backend": "onnxruntime",
             "input": ids,
             "output": [logits],
             # requests that come within 2 ms and have equal shapes share a batch
@@ -249,53 +241,31 @@ def _check_model(directory: Path, config) -> None:
     file = directory / "config.pbtxt"
     if config.name not in ("", directory.name):  # Triton takes the directory's where it is empty
         raise InputError(file, f"its name is {config.name!r}", f"{directory.name!r}, the directory")
-    endings: Any = {"python": (".py",), **BACKENDS}.get(config.backend)
-    if endings is None and config.platform != "ensemble":
-        problem = f"its backend is {config.backend!r}, its platform {config.platform!r}"
-        raise InputError(file, problem, f"python, {', '.join(BACKENDS)} or an ensemble")
     versions = [one for one in directory.iterdir() if one.is_dir() and one.name.isdigit()]
     if not versions:
         raise InputError(directory, "has no version directory", "one called 1")
+    if config.platform == "ensemble":
+        return
+    if config.backend not in _FILES:
+        problem = f"its backend is {config.backend!r}, its platform {config.platform!r}"
+        raise InputError(file, problem, f"{', '.join(_FILES)} or an ensemble")
     for folder in versions:
-        for ending in endings or ():
-            if not (folder / f"model{ending}").is_file():
-                raise InputError(folder, f"has no model{ending}", f"a file for {config.backend}")
-        if config.backend in BACKENDS:
-            _check_tensors(file, folder / f"model{endings[0]}", config)
+        model_file = folder / _FILES[config.backend]
+        if not model_file.is_file():
+            raise InputError(folder, f"has no {model_file.name}", f"a file for {config.backend}")
+        if config.backend == "onnxruntime":
+            for kind, names in zip(("input", "output"), _tensors(model_file), strict=True):
+                configured = [tensor.name for tensor in getattr(config, kind)]
+                if sorted(configured) != sorted(names):
+                    problem = f"its {kind}s are {', '.join(configured)}"
+                    raise InputError(file, problem, f"{', '.join(names)}, as in {model_file.name}")
     for tensor in config.output:
         labels = directory / tensor.label_filename
-        if tensor.label_filename and config.platform != "ensemble":
-            lines = labels.read_text("utf-8").splitlines() if labels.is_file() else []
-            if len(lines) != tensor.dims[-1]:
-                problem = f"has {len(lines)} labels"
-                raise InputError(labels, problem, f"{tensor.dims[-1]}, one for each of the output")
-
-
-def _check_tensors(file: Path, model_file: Path, config) -> None:
-    """Compare a configuration with the names of the model file's tensors."""
-    if model_file.suffix == PROGRAM:
-        program = read_program(model_file)
-        names = {"input": set(program.inputs), "output": set(program.outputs)}
-    else:
-        import onnx
-
-        try:
-            graph = onnx.load(str(model_file), load_external_data=False).graph
-        except Exception as error:  # protobuf's and onnx's own kinds
-            problem = f"is no ONNX file ({error})"
-            raise InputError(model_file, problem, "what convert wrote") from None
-        constants = {one.name for one in graph.initializer}
-        names = {
-            "input": {one.name for one in graph.input} - constants,
-            "output": {one.name for one in graph.output},
-        }
-    for kind, expected in names.items():
-        configured = {tensor.name for tensor in getattr(config, kind)}
-        if configured - expected or (kind == "input" and configured != expected):
-            problem = f"its {kind}s are {', '.join(sorted(configured))}"
-            raise InputError(
-                file, problem, f"{', '.join(sorted(expected))}, as in {model_file.name}"
-            )
+        if tensor.label_filename:
+            count = len(read_bytes(labels).decode("utf-8").splitlines()) if labels.is_file() else 0
+            if count != tensor.dims[-1]:
+                expected = f"{tensor.dims[-1]}, one for each of the output"
+                raise InputError(labels, f"has {count} labels", expected)
 
 
 def _check_ensemble(file: Path, config, configs: Mapping) -> None:
@@ -341,10 +311,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m course_lib.deploy.triton", description="Write a Triton model repository."
     )
-    parser.add_argument("source", help="directory of export_model")
+    parser.add_argument("source", help="directory of export_model, with a .onnx")
     parser.add_argument("directory", help="new directory to write")
     parser.add_argument("--name", default="classifier", help="of the ensemble (%(default)s)")
-    parser.add_argument("--backend", choices=BACKENDS, help="onnxruntime where there is a .onnx")
     parser.add_argument("--max_batch_size", type=whole(1), default=64, help="(%(default)s)")
     options = parser.parse_args(arguments)
 

@@ -12,7 +12,7 @@ from course_lib.compression import load_pruned
 from course_lib.compression.pruning import HEADS, multi_label
 from course_lib.data import batchify_fn, convert_example
 from course_lib.deploy import Predictor, export_model
-from course_lib.deploy.export import PROGRAM
+from course_lib.deploy.files import PROGRAM
 from course_lib.models import load_backbone, suggested_learning_rate
 from course_lib.models.backbone import MULTI_LABEL, check_same_labels
 from course_lib.models.files import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from course_lib.compression import CompressTrainer
 from course_lib.deploy import Predictor
-from course_lib.deploy.export import DESCRIPTION
+from course_lib.deploy.files import DESCRIPTION
 from course_lib.models.files import list_files
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.files import read_json
