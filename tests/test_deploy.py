@@ -252,14 +252,6 @@ def test_models_without_a_head_and_longer_texts_than_positions_are_refused(class
     model, tokenizer = classifier
     with pytest.raises(InputError, match="has no head"):
         export_model(model.ernie, tmp_path)
-<<<<<<< HEAD
-    with pytest.raises(InputError, match="has no head"):
-        check_head(model.ernie)
-    fresh, _ = load_backbone("fresh", vocab_texts=TEXTS * 3, **tiny.SIZES)
-    with pytest.raises(InputError, match="never been trained"):
-        check_head(fresh)
-=======
->>>>>>> 6c01c4e (refactor(deploy): the files of an export have a module of their own, so nothing imports in a circle; deploy.json is described by pydantic; Triton gets the ONNX file only)
     with pytest.raises(InputError, match="max_length: is 9999"):
         export_model(model, tmp_path, tokenizer, 9999)
     assert not list(tmp_path.iterdir())

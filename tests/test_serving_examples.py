@@ -18,7 +18,7 @@ from course_lib.runtime import machine
 import numpy as np
 import pytest
 import yaml
-from tiny_export import TEXTS, export
+from tiny import TEXTS, export
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "serving"
 

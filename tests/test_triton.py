@@ -11,7 +11,7 @@ from course_lib.runtime import InputError
 import numpy as np
 import pytest
 from google.protobuf import json_format
-from tiny_export import LABELS, TEXTS, export
+from tiny import LABELS, TEXTS, export
 
 LOGITS = 'key: "LOGITS"\n      value: '  # of the ensemble's last step
 pytest.importorskip("tritonclient.grpc", reason="tritonclient exists for Linux only")
