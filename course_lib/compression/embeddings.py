@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from course_lib.compression.program import load_program, quiet_paddle, static_mode
-from course_lib.deploy.export import copy_companions, find_files, new_files
+from course_lib.deploy.files import copy_companions, find_files, new_files
 from course_lib.runtime import InputError
 
 import numpy as np

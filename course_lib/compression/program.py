@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from course_lib.deploy.export import PROGRAM, WEIGHTS, check_file, describe
+from course_lib.deploy.files import PROGRAM, WEIGHTS, check_file, describe
 from course_lib.runtime import InputError
 
 import paddle

@@ -23,7 +23,7 @@ from course_lib.compression.calibration import (
     squared_error,
 )
 from course_lib.compression.program import load_program, quiet_paddle, sort_operators, static_mode
-from course_lib.deploy.export import (
+from course_lib.deploy.files import (
     PROGRAM,
     WEIGHTS,
     copy_companions,

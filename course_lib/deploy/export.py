@@ -12,18 +12,12 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from course_lib.deploy.files import (  # noqa: F401, for modules that are being rewritten
+from course_lib.deploy.files import (
     MULTI_LABEL,
     ONNX,
-    PROGRAM,
     SEQUENCES,
-    WEIGHTS,
     check_description,
-    check_file,
-    copy_companions,
-    describe,
     file_of,
-    find_files,
     new_files,
     write_description,
 )
@@ -92,17 +86,17 @@ def export_model(
         input_spec = [paddle.static.InputSpec([None, None], "int64", column) for column in columns]
     names = getattr(config, "id2label", None) or {}
     labelled = task in (SEQUENCES, "token classification")
-    labels = [names[index] for index in sorted(names)] if labelled else None
+    labels: list[str] = [names[index] for index in sorted(names)] if labelled else []
     several = getattr(config, "problem_type", None) == "multi_label_classification"
     kind = MULTI_LABEL if several else "single_label"
-    if thresholds is not None and set(thresholds) != set(labels or ()):
+    if thresholds is not None and set(thresholds) != set(labels):
         raise InputError("thresholds", "do not name the model's labels", "one for each label")
     description = {
         "task": task,
         "problem": kind if task == SEQUENCES else None,
         "class": type(model).__name__,
         "inputs": [spec.name for spec in input_spec],
-        "labels": labels,
+        "labels": labels or None,
         "thresholds": thresholds and [float(thresholds[label]) for label in labels],
         "max_length": max_length or positions,
         "pad_token_id": getattr(config, "pad_token_id", None) or 0,

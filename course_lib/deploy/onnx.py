@@ -70,7 +70,7 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
         expected = "the FP32 export; Paddle Inference runs this one in INT8"
         raise InputError(program, problem, expected)
     target = file_of(prefix, ONNX)
-    command = [sys.executable, "-c", _CONVERT, program, weights, str(opset)]
+    command = [sys.executable, "-c", _CONVERT, str(program), str(weights), str(opset)]
     done = subprocess.run(command, capture_output=True, env=machine.child_environment())
     if done.returncode != 0 or not done.stdout:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason"]
@@ -97,8 +97,8 @@ def _fold_masks(graph: onnx.GraphProto) -> None:
         product = made_by.get(lookup.input[0])
         if product is None or product.op_type != "Mul":
             continue
-        factors = [made_by.get(name) for name in product.input]
-        if not all(factor is not None and factor.op_type == "Constant" for factor in factors):
+        factors = [made_by[name] for name in product.input if name in made_by]
+        if [factor.op_type for factor in factors] != ["Constant", "Constant"]:
             continue
         values = [numpy_helper.to_array(factor.attribute[0].t) for factor in factors]
         table = numpy_helper.from_array(np.multiply(*values), product.output[0])

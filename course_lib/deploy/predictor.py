@@ -201,7 +201,7 @@ class Predictor:
         """
         probabilities = self.predict(texts, batch_size)
         if self.problem == MULTI_LABEL:
-            chosen = probabilities >= np.float32(self.thresholds or 0.5)
+            chosen = probabilities >= np.array(self.thresholds or 0.5, "float32")
         else:
             chosen = np.arange(len(self.labels)) == probabilities.argmax(axis=1)[:, None]
         return [
