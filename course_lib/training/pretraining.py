@@ -21,7 +21,6 @@ from course_lib.data.readers import read_lines
 from course_lib.data.tokens import words_with_offsets
 from course_lib.models import save_model
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import finite, whole
 from course_lib.runtime.outputs import lock_directory
 from course_lib.training.loop import History, fit
 
@@ -98,15 +97,13 @@ def make_sequences(
     """
     first, last = encoder.tokenizer.cls_token_id, encoder.tokenizer.sep_token_id
     room = max_seq_length - 2
-    if room < 1:
-        raise ValueError(f"max_seq_length is {max_seq_length}; expected at least 3")
     sequences = []
     for text in texts:
         ids, starts = encoder(text)
         for begin in range(0, len(ids), room):
-            own = [first, *ids[begin : begin + room], last]
+            window = [first, *ids[begin : begin + room], last]
             words = [True, True, *starts[begin + 1 : begin + room], True]
-            sequences.append((np.array(own, dtype="int64"), np.array(words, dtype=bool)))
+            sequences.append((np.array(window, dtype="int64"), np.array(words, dtype=bool)))
     return sequences
 
 
@@ -169,10 +166,6 @@ def create_pretraining_dataloader(
     """
     if not sequences:
         raise InputError("pretraining", "there is nothing to read", "at least one text")
-    mask_rate = finite("mask_rate", mask_rate)  # else the loader's thread would die, we hang
-    if not 0 <= mask_rate <= 1:
-        raise InputError("mask_rate", f"is {mask_rate}", "a share from 0 to 1")
-    seed = whole("seed", seed, 0, 2**32 - 1)
     sampler = LengthGroupedBatchSampler(
         [len(ids) for ids, _ in sequences], batch_size, shuffle=mode == "train", seed=seed
     )
@@ -180,7 +173,7 @@ def create_pretraining_dataloader(
         "vocab_size": len(tokenizer),  # with added words
         "mask_id": tokenizer.mask_token_id,
         "special_ids": tokenizer.all_special_ids,
-        "rate": mask_rate,
+        "rate": float(mask_rate),  # an error in the loader's thread would leave us waiting
     }
 
     def collate(rows: list[tuple[int, np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -217,21 +210,19 @@ def pretrain(
     max_seq_length: int = 128,
     batch_size: int = 32,
     mask_rate: float = 0.15,
-    learning_rate: float = 2e-4,
-    epochs: int = 1,
     seed: int = 42,
     **options,
 ) -> History:
-    """Go on pretraining a masked language model on a text file, one text a line.
+    """Go on pretraining a masked language model on a text file, one text per line.
 
     Args:
         model: of `AutoModelForMaskedLM` (ERNIE or BERT), trained in place.
-        dev_file: texts to measure the loss and the share of rightly guessed tokens on, after each
-            epoch ("dev_loss" and "dev_accuracy" of the history).
+        dev_file: texts to measure the loss and the share of correctly guessed tokens on, after
+            each epoch ("dev_loss" and "dev_accuracy" of the history).
         output_dir: checkpoints go here, and the model to `output_dir/model`, a directory for
             `load_backbone`.
         user_dictionary: words of the domain, see `WordEncoder`.
-        **options: anything that `fit` takes, for example `resume=True`, `checkpoint_every`.
+        **options: of `fit`, for example `epochs`, `learning_rate` (2e-4 by default) or `resume`.
 
     Returns:
         The history of `fit`; its accuracies count hidden tokens.
@@ -245,26 +236,16 @@ def pretrain(
         expected = f"at most {rows}, the rows of the model's embedding (add_words makes both grow)"
         raise InputError("tokenizer", f"has {len(tokenizer)} tokens", expected)
     encoder = WordEncoder(tokenizer, user_dictionary)
-    loaders = []
-    for path, mode in ((train_file, "train"), (dev_file, "dev")):
-        if path is None:
-            loaders.append(None)
-            continue
-        sequences = make_sequences(read_texts(path), encoder, max_seq_length)
-        loader = create_pretraining_dataloader(
-            sequences, tokenizer, mode, batch_size, mask_rate, seed
-        )
-        loaders.append(loader)
+
+    def loader(path: str | os.PathLike, mode: str) -> DataLoader:
+        texts = make_sequences(read_texts(path), encoder, max_seq_length)
+        return create_pretraining_dataloader(texts, tokenizer, mode, batch_size, mask_rate, seed)
+
+    train_loader = loader(train_file, "train")
+    dev_loader = None if dev_file is None else loader(dev_file, "dev")
+    options = {"learning_rate": 2e-4, "seed": seed, "output_dir": output_dir, **options}
     with nullcontext() if output_dir is None else lock_directory(output_dir):
-        history = fit(
-            model,
-            *loaders,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            seed=seed,
-            output_dir=output_dir,
-            **options,
-        )
+        history = fit(model, train_loader, dev_loader, **options)
         if output_dir is not None:
             save_model(model, tokenizer, Path(output_dir) / "model")
     return history
