@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+from course_lib.notebook.visual_logs import read_scalars
 from course_lib.runtime import InputError
 from course_lib.tasks.explain import hooks
-from course_lib.training import create_optimizer, read_scalars
+from course_lib.training import create_optimizer
 from course_lib.training.checkpoint import model_arrays
 
 import numpy as np

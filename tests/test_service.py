@@ -20,8 +20,8 @@ from course_lib.cli import commands as cli
 from course_lib.deploy import Predictor, export_model, protocol
 from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.service import PAGE, listen, make_app, running
+from course_lib.notebook.visual_logs import browse
 from course_lib.runtime import InputError
-from course_lib.training.visual_logs import browse
 
 import numpy as np
 import pytest

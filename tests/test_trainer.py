@@ -15,12 +15,12 @@ from pathlib import Path
 
 import course_lib  # noqa: F401
 from course_lib.models.files import read_weights, write_weights
+from course_lib.notebook.visual_logs import read_scalars
 from course_lib.runtime import InputError
 from course_lib.runtime.manifest import describe_files
 from course_lib.training import (
     NotebookProgressCallback,
     ThroughputCallback,
-    read_scalars,
     trainer_history,
 )
 from course_lib.training.checks import check_data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
+from course_lib.notebook.visual_logs import read_scalars
 from course_lib.runtime import InputError
 from course_lib.training import (
     create_optimizer,
@@ -10,7 +11,6 @@ from course_lib.training import (
     fit,
     paired_bootstrap,
     predict,
-    read_scalars,
 )
 from course_lib.training.checkpoint import find_checkpoints
 from course_lib.training.loop import seed_step

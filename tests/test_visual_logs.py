@@ -12,14 +12,10 @@ import urllib.parse
 import urllib.request
 
 import course_lib  # noqa: F401
+from course_lib.notebook import visual_logs
+from course_lib.notebook.visual_logs import read_scalars, screenshot, visualdl_page
 from course_lib.runtime import InputError
-from course_lib.training import (
-    read_scalars,
-    screenshot,
-    trainer_history,
-    visual_logs,
-    visualdl_page,
-)
+from course_lib.training import trainer_history
 
 import numpy as np
 import pytest

@@ -18,7 +18,6 @@ _NAMES = {
     "run": "History",
     "steps": "accumulated_step recomputing",
     "trainer": "CourseTrainer",
-    "visual_logs": "read_scalars screenshot visualdl_page",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 

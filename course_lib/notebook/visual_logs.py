@@ -82,10 +82,10 @@ def visualdl_page(log_dir: str | os.PathLike, port: int | None = None) -> Iterat
     command = [sys.executable, "-m", "visualdl.server.app", "--logdir", "."]
     command += ["--host", "127.0.0.1", "--port", str(port), "--disable-telemetry", "--language=en"]
     with (
-        tempfile.TemporaryFile() as said,
-        _running(command, cwd=directory, stdout=said, stderr=said) as server,
+        tempfile.TemporaryFile() as output,
+        _running(command, cwd=directory, stdout=output, stderr=output) as server,
     ):
-        _wait_for(server, f"http://127.0.0.1:{port}/alive", said)
+        _wait_for(server, f"http://127.0.0.1:{port}/alive", output)
         yield f"http://127.0.0.1:{port}/app"
 
 
@@ -112,7 +112,7 @@ def _free_port(wanted: int) -> int:
         return probe.getsockname()[1]
 
 
-def _wait_for(server: subprocess.Popen, url: str, said) -> None:
+def _wait_for(server: subprocess.Popen, url: str, output) -> None:
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy is elsewhere
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
@@ -122,8 +122,8 @@ def _wait_for(server: subprocess.Popen, url: str, said) -> None:
             direct.open(url, timeout=5).close()
             return
         time.sleep(0.1)
-    said.seek(0)
-    lines = said.read().decode("utf-8", "replace").strip().splitlines()[-3:]
+    output.seek(0)
+    lines = output.read().decode("utf-8", "replace").strip().splitlines()[-3:]
     raise InputError(url, f"does not answer: {' / '.join(lines)}", "VisualDL's server there")
 
 
@@ -174,10 +174,10 @@ def browse(url: str, *options: str) -> str | None:
     for _ in range(TRIES):  # now and then one hangs, and the next does not
         with (
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-            tempfile.TemporaryFile() as said,
+            tempfile.TemporaryFile() as output,
         ):
             started = [f"--user-data-dir={profile}", "--virtual-time-budget=10000", *options, url]
-            with _running(command + started, stdout=said, stderr=subprocess.DEVNULL) as process:
+            with _running(command + started, stdout=output, stderr=subprocess.DEVNULL) as process:
                 try:
                     status = process.wait(_PATIENCE / TRIES)
                     problem = f"ended with status {status}"
@@ -186,7 +186,7 @@ def browse(url: str, *options: str) -> str | None:
                     continue
             if status != 0:
                 break
-            said.seek(0)
-            return said.read().decode("utf-8")
+            output.seek(0)
+            return output.read().decode("utf-8")
     warnings.warn(f"the browser {problem} and does not show {url}", stacklevel=2)
     return None
