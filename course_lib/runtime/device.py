@@ -138,18 +138,24 @@ def probe_gpu(index: int = 0, command: Sequence[str] | None = None, timeout: flo
     return _explain(status, output, name or "the GPU", tuple(capability or ()))
 
 
+def misfit_of(capability: tuple[int, ...] | None) -> tuple[str, str] | None:
+    """Return whether a card is "newer" or "older" than paddle's code, and what to use instead."""
+    if capability and capability > NEWEST:
+        return "newer", "use the CUDA 12 build from Paddle's own index"
+    if capability and capability < OLDEST:
+        return "older", "use a card of compute capability 6.1 or later"
+    return None
+
+
 def _explain(status: str, output: str, card: str, capability: tuple[int, ...]) -> Probe:
     """Put a failed probe into words."""
     to_cpu = "or run on the CPU, which the course has chosen"
     if capability:
         card += f" (compute capability {capability[0]}.{capability[1]})"
-    if capability and status != "hung" and not OLDEST <= capability <= NEWEST:
-        age, fix = "older", "use a card of compute capability 6.1 or later"
-        if capability > NEWEST:
-            age, fix = "newer", "use the CUDA 12 build from Paddle's own index"
+    if status != "hung" and (misfit := misfit_of(capability)):
+        age, fix = misfit
         problem = f"{card} is {age} than this paddle: the wheel holds code for "
-        problem += "6.1 to 8.6 and no PTX"
-        return Probe("no_kernel", problem, f"{fix}, {to_cpu}")
+        return Probe("no_kernel", f"{problem}6.1 to 8.6 and no PTX", f"{fix}, {to_cpu}")
     for pattern, meaning, problem, fix in _FAILURES:
         match = re.search(pattern, output, re.IGNORECASE)
         if match:

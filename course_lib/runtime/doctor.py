@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from course_lib.runtime import machine, tuning
-from course_lib.runtime.device import DRIVER, NEWEST, OLDEST, Probe, parse_device, probe_gpu
+from course_lib.runtime.device import DRIVER, Probe, misfit_of, parse_device, probe_gpu
 from course_lib.runtime.errors import InputError
 from course_lib.runtime.settings import data_dir, profile
 
@@ -286,16 +286,10 @@ def _check_gpu(
             problem, fix = result.problem or "a kernel runs on it", result.fix
         else:
             problem = "the CPU build of paddle is installed and does not use it"
-            fix = _remedy_without_gpu_build(card.capability or NEWEST)
+            fix = f"run `make LOCK=gpu-cu118 env` (driver {DRIVER} or later)"
+            if misfit := misfit_of(card.capability):
+                fix = f"{misfit[1]}, or stay on the CPU"
         yield Finding(NOTICE if fix else OK, f"gpu:{index}", f"{about}; {problem}", fix)
-
-
-def _remedy_without_gpu_build(capability: tuple[int, int]) -> str:
-    if capability > NEWEST:
-        return "use the CUDA 12 build from Paddle's own index, or stay on the CPU"
-    if capability < OLDEST:
-        return "stay on the CPU: paddle 2.6.2 holds code for 6.1 and later"
-    return f"run `make LOCK=gpu-cu118 env` (driver {DRIVER} or later)"
 
 
 def _diagnose() -> list[Finding]:
