@@ -203,33 +203,24 @@ M60 = machine.GPU("Tesla M60", (5, 2), "470.1", 8129)
 GPU_WHEEL = {"paddlepaddle-gpu": "2.6.2"}
 
 
+TOO_NEW = device.Probe("no_kernel", "too new", "use the CUDA 12 build")
+CPU_BUILD = "the CPU build of paddle is installed"
+
+
 @pytest.mark.parametrize(
-    ("packages", "card", "probe", "level", "text"),
+    ("packages", "card", "probe", "text", "fix"),
     [
-        (GPU_WHEEL, A10, device.Probe("ok"), OK, "a kernel runs on it"),
-        (
-            GPU_WHEEL,
-            H100,
-            device.Probe("no_kernel", "too new", "use the CUDA 12 build"),
-            NOTICE,
-            "compute capability 9.0; too new",
-        ),
-        ({}, A10, None, NOTICE, "the CPU build of paddle is installed"),
-        ({}, H100, None, NOTICE, "the CPU build of paddle is installed"),
-        ({}, M60, None, NOTICE, "the CPU build of paddle is installed"),
+        (GPU_WHEEL, A10, device.Probe("ok"), "a kernel runs on it", ""),
+        (GPU_WHEEL, H100, TOO_NEW, "compute capability 9.0; too new", "CUDA 12"),
+        ({}, A10, None, CPU_BUILD, "make LOCK=gpu-cu118 env"),
+        ({}, H100, None, CPU_BUILD, "use the CUDA 12 build from Paddle's own index, or stay on"),
+        ({}, M60, None, CPU_BUILD, "6.1 or later, or stay on the CPU"),
     ],
 )
-def test_gpus(packages, card, probe, level, text):
+def test_gpus(packages, card, probe, text, fix):
     (finding,) = doctor._check_gpu(packages, [card], probe=lambda index: probe)
-    assert levels([finding]) == [level]
-    assert text in finding.message and card.name in finding.message
-
-
-def test_the_remedy_for_a_card_without_the_gpu_build_fits_the_card():
-    fixes = [next(doctor._check_gpu({}, [card])).fix for card in (A10, H100, M60)]
-    assert "LOCK=gpu-cu118" in fixes[0]
-    assert "CUDA 12" in fixes[1] and "LOCK" not in fixes[1]
-    assert "stay on the CPU" in fixes[2]
+    assert levels([finding]) == [NOTICE if fix else OK]
+    assert text in finding.message and card.name in finding.message and fix in finding.fix
 
 
 def test_no_gpu_and_a_silent_driver(tmp_path):
