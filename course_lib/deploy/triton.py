@@ -42,7 +42,6 @@ import onnx
 from google.protobuf import json_format, text_format
 
 _MODELS = Path(triton_models.__file__).parent
-_FILES = {"python": "model.py", "onnxruntime": "model.onnx"}  # of each backend
 
 
 def write_repository(
@@ -203,11 +202,11 @@ def _configurations(name: str, inputs: list[str], output: str, description: Mapp
 
 
 def check_repository(directory: str | os.PathLike) -> dict[str, object]:
-    """Check a model repository as far as that goes without a server.
+    """Check the configurations of a model repository as far as that goes without a server.
 
-    Each config.pbtxt is parsed with Triton's protobuf definitions. Then: names, model files and
-    label files; the tensors of an ONNX file or a Paddle program; and for an ensemble that each step
-    gets the tensors it wants, of the same type and dimensions.
+    Each config.pbtxt is parsed with Triton's protobuf definitions. Then: the tensors of an ONNX
+    file, and for an ensemble that each step gets the tensors it wants, of the same type and
+    dimensions. Triton itself reports missing files when it loads the repository.
 
     Returns:
         The configurations (`ModelConfig` messages) by model.
@@ -229,47 +228,22 @@ def check_repository(directory: str | os.PathLike) -> dict[str, object]:
     if not configs:
         raise InputError(directory, "holds no */config.pbtxt", "a model repository")
     for name, config in configs.items():
-        _check_model(directory / name, config)
-    for name, config in configs.items():
-        if config.platform == "ensemble":
-            _check_ensemble(directory / name / "config.pbtxt", config, configs)
-    return configs
-
-
-def _check_model(directory: Path, config) -> None:
-    """Compare a configuration with the files beside it."""
-    file = directory / "config.pbtxt"
-    if config.name not in ("", directory.name):  # Triton takes the directory's where it is empty
-        raise InputError(file, f"its name is {config.name!r}", f"{directory.name!r}, the directory")
-    versions = [one for one in directory.iterdir() if one.is_dir() and one.name.isdigit()]
-    if not versions:
-        raise InputError(directory, "has no version directory", "one called 1")
-    if config.platform == "ensemble":
-        return
-    if config.backend not in _FILES:
-        problem = f"its backend is {config.backend!r}, its platform {config.platform!r}"
-        raise InputError(file, problem, f"{', '.join(_FILES)} or an ensemble")
-    for folder in versions:
-        model_file = folder / _FILES[config.backend]
-        if not model_file.is_file():
-            raise InputError(folder, f"has no {model_file.name}", f"a file for {config.backend}")
-        if config.backend == "onnxruntime":
+        file = directory / name / "config.pbtxt"
+        for model_file in (directory / name).glob("*/model.onnx"):
             for kind, names in zip(("input", "output"), _tensors(model_file), strict=True):
                 configured = [tensor.name for tensor in getattr(config, kind)]
                 if sorted(configured) != sorted(names):
                     problem = f"its {kind}s are {', '.join(configured)}"
                     raise InputError(file, problem, f"{', '.join(names)}, as in {model_file.name}")
-    for tensor in config.output:
-        labels = directory / tensor.label_filename
-        if tensor.label_filename:
-            count = len(read_bytes(labels).decode("utf-8").splitlines()) if labels.is_file() else 0
-            if count != tensor.dims[-1]:
-                expected = f"{tensor.dims[-1]}, one for each of the output"
-                raise InputError(labels, f"has {count} labels", expected)
+    for name, config in configs.items():
+        _check_ensemble(directory / name / "config.pbtxt", config, configs)
+    return configs
 
 
 def _check_ensemble(file: Path, config, configs: Mapping) -> None:
     """Follow the tensors from the ensemble's inputs through its steps to its outputs."""
+    if config.platform != "ensemble":
+        return
     known = {tensor.name: tensor for tensor in config.input}
     for step in config.ensemble_scheduling.step:
         place = f"step {step.model_name}"
@@ -277,9 +251,6 @@ def _check_ensemble(file: Path, config, configs: Mapping) -> None:
         if model is None:
             others = sorted(set(configs) - {config.name})
             raise InputError(file, f"{place}: no such model", f"one of {', '.join(others)}")
-        if config.max_batch_size > model.max_batch_size:
-            problem = f"max_batch_size is {config.max_batch_size}, {place} takes"
-            raise InputError(file, f"{problem} {model.max_batch_size}", "no more than any step")
         inputs, outputs = ({one.name: one for one in each} for each in (model.input, model.output))
         if set(step.input_map) != set(inputs) or not set(step.output_map) <= set(outputs):
             problem = f"{place}: maps {', '.join(sorted([*step.input_map, *step.output_map]))}"
@@ -296,10 +267,9 @@ def _check_same(file: Path, place: str, wanted, name: str, there) -> None:
     """Refuse a tensor that no step gives, or that has another type or other dimensions."""
     if there is None:
         raise InputError(file, f"{place}: no step before it gives {name!r}", "a tensor's name")
-    fits = len(wanted.dims) == len(there.dims) and all(
-        one == other or -1 in (one, other)
-        for one, other in zip(wanted.dims, there.dims, strict=True)
-    )
+    sides = zip(wanted.dims, there.dims, strict=False)
+    fits = len(wanted.dims) == len(there.dims)
+    fits &= all(one == other or -1 in (one, other) for one, other in sides)
     if wanted.data_type != there.data_type or not fits:
         types = _model_config().DataType
         one, other = (f"{types.Name(each.data_type)} {each.dims}" for each in (wanted, there))
