@@ -157,7 +157,7 @@ def compress(kind, strategy, model, output, examples, dev_examples) -> dict:
         "accuracy": round(float((logits.argmax(-1) == np.asarray(batch["labels"])).mean()), 4),
         "smallest": os.path.relpath(smallest, output),
         "megabytes": round(files[0].stat().st_size / 1e6, 2),
-        "int8_operators": predictor.int8_operators() if predictor.quantised else {},
+        "int8_operators": predictor.int8_operators() if predictor.quantized else {},
     }
 
 

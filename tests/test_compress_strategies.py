@@ -48,7 +48,7 @@ def test_every_strategy(strategy, tmp_path):
     outputs = [Predictor(path).run(inputs)[0] for path in frame["path"]]
     for path, output in zip(paths, outputs, strict=True):
         quantised = "int8" in path or ("emb" in path and strategy != "dynabert+embeddings")
-        assert Predictor(tmp_path / path).quantised == quantised
+        assert Predictor(tmp_path / path).quantized == quantised
         if "width" not in path and "qat" not in strategy:
             np.testing.assert_allclose(output, outputs[0], atol=0.05)
 
@@ -57,7 +57,7 @@ def test_every_strategy(strategy, tmp_path):
 def test_quantisation_of_other_tasks(task, tmp_path):
     frame = tasks.compressor(tmp_path, "ptq", task()).compress()
     assert frame["score"].between(0, 1).all()
-    assert Predictor(frame["path"].iloc[1]).quantised
+    assert Predictor(frame["path"].iloc[1]).quantized
 
 
 def test_all_combinations_of_the_lists_are_tried(tmp_path):

@@ -84,7 +84,7 @@ def test_an_exported_model_answers_as_its_source_and_leaves_it_as_it_was(classif
     model.train()
     assert predictor.labels == ["negative", "positive"]
     assert predictor.max_length == 64
-    assert not predictor.quantised and not predictor.int8
+    assert not predictor.quantized and not predictor.int8
 
 
 def test_texts_keep_their_order_and_batches_do_not_matter(exported):
@@ -139,7 +139,7 @@ def test_what_ran_in_int8_is_read_from_onednns_log(exported, quantised):
         pytest.skip("needs a processor with VNNI")
     fp32, int8 = Predictor(exported), Predictor(quantised)
     assert fp32.int8_operators()["fc"] == (0, 8)
-    assert int8.quantised and int8.int8
+    assert int8.quantized and int8.int8
     assert int8.int8_operators()["fc"] == (8, 0)
     assert any("vnni" in kernel for name, _, kernel in int8.kernels() if name == "fc")
     slow = Predictor(quantised, int8=False)  # the same file without INT8 kernels
@@ -154,8 +154,9 @@ def test_int8_of_a_classifier_gives_nearly_its_probabilities(exported, quantised
 
 
 def test_where_int8_cannot_pay_a_warning_says_why(exported, quantised, monkeypatch):
-    with pytest.warns(UserWarning, match="no quantised operators: it runs in FP32"):
+    with pytest.warns(UserWarning, match="no quantized operators: it runs in FP32") as caught:
         assert not Predictor(exported, int8=True).int8
+    assert caught[0].filename == __file__, "the warning names the line that asked for INT8"
     plain = machine.CPU("GenuineIntel", "an older one", frozenset({"avx2"}))
     monkeypatch.setattr(machine, "cpu", lambda: plain)
     with pytest.warns(UserWarning, match="no VNNI instructions"):

@@ -141,7 +141,7 @@ def test_threads_are_those_asked_for(converted, monkeypatch):
     one, three = (Predictor(converted, "onnx", threads=count) for count in (1, 3))
     assert seen == [(1, 1), (3, 1)]
     assert one.predict(TEXTS) == pytest.approx(three.predict(TEXTS), abs=1e-6)
-    assert (one.backend, one.threads, one.int8, one.quantised) == ("onnx", 1, False, False)
+    assert (one.backend, one.threads, one.int8, one.quantized) == ("onnx", 1, False, False)
 
 
 def test_inputs_that_do_not_fit_are_refused_as_by_paddle(converted):

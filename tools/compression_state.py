@@ -62,7 +62,7 @@ def outcome(strategy: str, task, **options) -> str:
             made = tasks.compressor(work, strategy, task and task(), **options).compress()
             for path in made["path"]:
                 predictor = Predictor(path)
-                if predictor.quantised and "embeddings" not in strategy:
+                if predictor.quantized and "embeddings" not in strategy:
                     done = predictor.int8_operators()
                     if not sum(int8 for int8, _ in done.values()):
                         return "runs, but nothing of it in INT8"

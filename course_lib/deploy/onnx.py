@@ -124,7 +124,7 @@ class OnnxEngine:
         InputError: the file is damaged.
     """
 
-    quantised = int8 = False
+    quantized = int8 = False
 
     def __init__(self, prefix: Path, threads: int) -> None:
         options = onnxruntime.SessionOptions()

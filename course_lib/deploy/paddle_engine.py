@@ -44,7 +44,7 @@ class PaddleEngine:
         int8, threads, mkldnn: as for `Predictor`.
 
     Attributes:
-        quantised: whether the file holds quantised operators.
+        quantized: whether the file holds quantized operators.
         int8: whether INT8 kernels are switched on.
         types: the number format of each input, by name, such as "int64".
         rows, positions: see `deploy.program.Program`.
@@ -55,24 +55,19 @@ class PaddleEngine:
 
     def __init__(self, prefix: Path, int8: bool | None, threads: int, mkldnn: bool) -> None:
         self._prefix, self._threads, self._mkldnn = prefix, threads, mkldnn
-        program = file_of(prefix, PROGRAM)
-        described = read_program(program)
-        self.types, self.rows, self.positions = (
-            described.inputs,
-            described.rows,
-            described.positions,
-        )
-        self.quantised = described.quantized
+        program = read_program(file_of(prefix, PROGRAM))
+        self.types, self.rows, self.positions = program.inputs, program.rows, program.positions
+        self.quantized = program.quantized
         if int8 and not mkldnn:
             raise InputError("mkldnn", "is off and int8 on", "oneDNN, which has the INT8 kernels")
-        self.int8 = mkldnn and (self.quantised if int8 is None else bool(int8))
-        if self.int8 and not self.quantised:
-            message = f"{prefix} has no quantised operators: it runs in FP32"
-            warnings.warn(f"{message}. Quantise it first (quantize_static)", stacklevel=3)
+        self.int8 = mkldnn and (self.quantized if int8 is None else bool(int8))
+        if self.int8 and not self.quantized:
+            message = f"{prefix} has no quantized operators: it runs in FP32"
+            warnings.warn(f"{message}. Quantize it first (quantize_static)", stacklevel=6)
             self.int8 = False
         if self.int8 and not VNNI & machine.cpu().flags:
             message = "this processor has no VNNI instructions (avx512_vnni, avx_vnni)"
-            warnings.warn(f"{message}: INT8 will not be faster than FP32 here", stacklevel=3)
+            warnings.warn(f"{message}: INT8 will not be faster than FP32 here", stacklevel=6)
         # A predictor has one set of inputs: threads at once read each other's answers, or crash.
         self._lock = threading.Lock()
         self._predictor = self._create()
@@ -91,14 +86,14 @@ class PaddleEngine:
         if self._mkldnn:
             config.enable_mkldnn()
             # 0: 1 MB is kept for each shape. With a number it is all, the weights in oneDNN's order
-            # included: 60 MB and several runs' time a shape for the course's encoder.
+            # included: 60 MB and the time of several runs per shape for the course's encoder.
             config.set_mkldnn_cache_capacity(0)
         else:  # it is on by itself
             config.disable_mkldnn()
         if self.int8:
             config.enable_mkldnn_int8()
-            # The attention mask is added in FP32 (see quantization.py); fused with that sum, the
-            # product of queries and keys would stay in FP32 too.
+            # The attention mask is added in FP32: in INT8 its -10,000 would hide the scores. Fused
+            # with that sum, the product of queries and keys would stay in FP32 too.
             config.delete_pass("matmul_elementwise_add_mkldnn_fuse_pass")
         with _captured():
             try:

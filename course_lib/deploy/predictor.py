@@ -52,7 +52,7 @@ class Predictor:
         mkldnn: use oneDNN's kernels; INT8 needs them. ONNX Runtime has its own.
 
     Attributes:
-        quantised: whether the file holds quantized operators.
+        quantized: whether the file holds quantized operators.
         int8: whether INT8 kernels are switched on.
         input_names, labels, max_length, threads, backend: as they are.
         problem, thresholds: of a classifier of sequences, see `classify`.
@@ -80,7 +80,7 @@ class Predictor:
         self.threads = threads or machine.usable_cores()
         self.path = find_files(path, _ENDINGS[backend])
         read_unmixed(self.path.parent, lambda: self._load(int8, mkldnn))
-        self.quantised, self.int8 = self._engine.quantised, self._engine.int8
+        self.quantized, self.int8 = self._engine.quantized, self._engine.int8
         self.input_names: list[str] = self._engine.input_names
         self._tokenizer = None
 

@@ -56,7 +56,7 @@ def load_static(
     directory, name = predictor.path.parent, predictor.path.name
     program, weights = directory / f"{name}{PROGRAM}", directory / f"{name}{WEIGHTS}"
     settings_file = directory / "config.json"
-    if predictor.quantised:
+    if predictor.quantized:
         raise InputError(program, "is quantized: its weights are rounded", "the FP32 export")
     kind = _class(predictor, model_class, {} if config is not None else read_config(settings_file))
     if config is None:
