@@ -6,7 +6,7 @@ import course_lib  # noqa: F401
 from course_lib.compression import importance, prune, reorder
 from course_lib.compression.distillation import (
     DistillTrainer,
-    hidden_error,
+    _hidden_error,
     narrow,
     narrowed,
     soft_cross_entropy,
@@ -59,10 +59,10 @@ def test_the_losses_are_what_numpy_says():
         assert float(whole) == pytest.approx(temperature**2 * rows.mean(), rel=1e-5)
         masked = soft_cross_entropy(*tensors, temperature, paddle.to_tensor(mask))
         assert float(masked) == pytest.approx(temperature**2 * rows[:, :3].mean(), rel=1e-5)
-    error = hidden_error([tensors[0]] * 2, [tensors[1]] * 2, paddle.to_tensor(mask))
+    error = _hidden_error([tensors[0]] * 2, [tensors[1]] * 2, paddle.to_tensor(mask))
     expected = ((student - teacher) ** 2)[:, :3].mean()
     assert float(error) == pytest.approx(expected, rel=1e-5)
-    assert float(hidden_error(tensors[:1], tensors[:1], paddle.to_tensor(mask))) == 0
+    assert float(_hidden_error(tensors[:1], tensors[:1], paddle.to_tensor(mask))) == 0
 
 
 def test_a_narrowed_model_is_the_cut_one_and_trains_the_whole_ones_weights():

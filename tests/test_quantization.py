@@ -10,12 +10,7 @@ from course_lib.compression import (
     quantize_embeddings,
     quantize_static,
 )
-from course_lib.compression.calibration import (
-    best_limit,
-    kl_threshold,
-    moment_error,
-    squared_error,
-)
+from course_lib.compression.calibration import best_limit, kl_threshold
 from course_lib.compression.static import ALGORITHMS, BINS, check_options
 from course_lib.deploy import Predictor, export_model
 from course_lib.runtime import InputError, seed_everything
@@ -157,10 +152,10 @@ def test_limits_by_histogram_are_those_of_all_values():
     limits = largest * np.linspace(0.3, 1, 36)
     rounded = [np.clip(np.round(values / x * 127), -128, 127) / 127 * x for x in limits]
     exact = limits[np.argmin([((row - values) ** 2).mean() for row in rounded])]
-    found, loss = best_limit(shares, largest, squared_error)
+    found, loss = best_limit(shares, largest, "mse")
     assert found == pytest.approx(exact, abs=0.021 * largest)
     assert loss == pytest.approx(min(((row - values) ** 2).mean() for row in rounded), rel=0.05)
-    assert 0.3 * largest <= best_limit(shares, largest, moment_error)[0] <= largest
+    assert 0.3 * largest <= best_limit(shares, largest, "emd")[0] <= largest
 
 
 def test_options_that_paddle_obeys_change_the_file(source, quantized, reference, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from course_lib.runtime import InputError
@@ -71,35 +71,33 @@ def pad_features(
     }
 
 
-def best_limit(shares: np.ndarray, largest: float, loss: Callable) -> tuple[float, float]:
+def best_limit(shares: np.ndarray, largest: float, algo: str) -> tuple[float, float]:
     """Find the limit, from 0.3 to 1 times the largest value, where rounding to 8 bits costs least.
 
     Args:
         shares: histogram of values from -largest to largest, with sum 1.
-        loss: `squared_error` or `moment_error`.
+        algo: "mse", by mean squared error; "emd", by how far mean and standard deviation move.
 
     Returns:
-        The limit and its loss.
+        The limit and its cost.
     """
     values = ((np.arange(len(shares)) + 0.5) * (2 / len(shares)) - 1) * largest
     limits = largest * np.linspace(0.3, 1, 36)[:, None]
     rounded = np.clip(np.round(values / limits * 127), -128, 127) / 127 * limits
-    losses = loss(values, rounded, shares)
-    best = len(losses) - 1 - losses[::-1].argmin()  # the widest of equals, as Paddle's loop
-    return float(limits[best, 0]), float(losses[best])
+    if algo == "mse":
+        costs = (rounded - values) ** 2 @ shares
+    else:
+        mean, spread = _moments(values[None], shares)
+        means, spreads = _moments(rounded, shares)
+        costs = abs(means - mean) + abs(spreads - spread)
+    best = len(costs) - 1 - costs[::-1].argmin()  # the widest of equals, as Paddle's loop
+    return float(limits[best, 0]), float(costs[best])
 
 
-def squared_error(values: np.ndarray, rounded: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """The mean squared error of each row of `rounded` [limits, bins]."""
-    return (rounded - values) ** 2 @ shares
-
-
-def moment_error(values: np.ndarray, rounded: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """How far mean and standard deviation move in each row of `rounded` [limits, bins]."""
-    means = rounded @ shares
-    spreads = np.sqrt((rounded - means[:, None]) ** 2 @ shares)
-    mean = values @ shares
-    return abs(means - mean) + abs(spreads - np.sqrt((values - mean) ** 2 @ shares))
+def _moments(rows: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each row's values."""
+    means = rows @ shares
+    return means, np.sqrt((rows - means[:, None]) ** 2 @ shares)
 
 
 def kl_threshold(counts: np.ndarray, bin_width: float, bits: int = 8) -> float:

@@ -70,7 +70,7 @@ def soft_binary_cross_entropy(
     return temperature**2 * losses.sum(axis=-1).mean()
 
 
-def hidden_error(
+def _hidden_error(
     student: Sequence[paddle.Tensor], teacher: Sequence[paddle.Tensor], mask: paddle.Tensor
 ) -> paddle.Tensor:
     """Mean squared difference of hidden states, over the real tokens of all layers.
@@ -147,7 +147,7 @@ class DistillTrainer(CourseTrainer):
 
     The loss of a step is the mean over all widths of `soft_cross_entropy` of the logits
     (`soft_binary_cross_entropy` where the model's problem_type is "multi_label_classification") +
-    `hidden_weight` x `hidden_error`; labels are not looked at. Everything else is CourseTrainer's:
+    `hidden_weight` x `_hidden_error`; labels are not looked at. Everything else is CourseTrainer's:
     two runs on the same machine end with the same bits.
 
     Args:
@@ -199,7 +199,7 @@ class DistillTrainer(CourseTrainer):
             ]
             loss = sum(parts) / len(parts)
             if self.hidden_weight:
-                loss = loss + self.hidden_weight * hidden_error(states, target_states, mask)
+                loss = loss + self.hidden_weight * _hidden_error(states, target_states, mask)
             losses.append(loss)
         loss = sum(losses) / len(losses)
         return (loss, (loss, outputs)) if return_outputs else loss

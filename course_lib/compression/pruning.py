@@ -62,7 +62,7 @@ def prunable_layers(model: paddle.nn.Layer) -> list[paddle.nn.TransformerEncoder
     return layers
 
 
-def shape_of(model: paddle.nn.Layer) -> tuple[list[int], list[int]]:
+def _shape_of(model: paddle.nn.Layer) -> tuple[list[int], list[int]]:
     """The number of heads of each layer, and the number of neurons of each layer."""
     layers = prunable_layers(model)
     heads = [layer.self_attn.num_heads for layer in layers]
@@ -154,7 +154,7 @@ def importance(
         InputError: as `prunable_layers`; there is no batch; the loss is not finite, so that
             importance could not be sorted.
     """
-    head_counts, neuron_counts = shape_of(model)
+    head_counts, neuron_counts = _shape_of(model)
     count = len(head_counts)
     sums = np.zeros([count, head_counts[0]]), np.zeros([count, neuron_counts[0]])
     before = [(p, p.stop_gradient) for p in model.parameters()]
@@ -259,7 +259,7 @@ def kept(model: paddle.nn.Layer, width: float | str) -> tuple[list[int], list[in
     """
     width = parse_width(width)
     counts = []
-    for part, sizes in zip(("head", "neuron"), shape_of(model), strict=True):
+    for part, sizes in zip(("head", "neuron"), _shape_of(model), strict=True):
         counts.append([math.floor(size * width + 1e-9) for size in sizes])  # 12 * 2/3 is 8
         if not all(counts[-1]):
             problem = f"{width:g} of {min(sizes)} {part}s leaves none"
@@ -327,7 +327,7 @@ def cut(
         for parent, name, rows, outputs in linears(layer, columns, np.asarray(neuron)):
             setattr(parent, name, _part(getattr(parent, name), rows, outputs))
         attention.num_heads = len(head)
-    for name, numbers in zip((HEADS, NEURONS), shape_of(smaller), strict=True):
+    for name, numbers in zip((HEADS, NEURONS), _shape_of(smaller), strict=True):
         setattr(smaller.config, name, numbers)
     return smaller
 
@@ -389,7 +389,7 @@ def _load_pruned(directory: Path) -> paddle.nn.Layer:
 
 
 def _check_sizes_per_layer(config_file: Path, settings: dict, model: paddle.nn.Layer) -> None:
-    for name, sizes in zip((HEADS, NEURONS), shape_of(model), strict=True):
+    for name, sizes in zip((HEADS, NEURONS), _shape_of(model), strict=True):
         saved: Any = settings.get(name)
         fits = isinstance(saved, list) and len(saved) == len(sizes)
         if not fits or not all(

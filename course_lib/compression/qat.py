@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from course_lib.compression.program import load_program, static_mode
-from course_lib.compression.static import WEIGHT_TYPES, quantize_static
+from course_lib.compression.static import check_options, quantize_static
 from course_lib.deploy.export import export_model
 from course_lib.runtime import InputError
 from course_lib.training.checks import check_trainable
@@ -55,12 +55,10 @@ def quantize_aware(
             parameters frozen.
     """
     kinds = {"moving_average_abs_max": None, "range_abs_max": _LargestSoFar, "abs_max": _Largest}
-    for option, value, known in (
-        ("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES),
-        ("activation_quantize_type", activation_quantize_type, kinds),
-    ):
-        if value not in known:
-            raise InputError(option, f"is {value!r}", f"one of {', '.join(known)}")
+    check_options(
+        weight_quantize_type=weight_quantize_type,
+        activation_quantize_type=activation_quantize_type,
+    )
     if not 0 < moving_rate < 1:  # PaddleSlim divides by 0 or lets scales grow without end
         raise InputError("moving_rate", f"is {moving_rate!r}", "a number above 0 and below 1")
     check_trainable(model)

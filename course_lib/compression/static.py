@@ -11,17 +11,11 @@ What does not work in paddle 2.6.2 is refused with the reason (`check_options`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.compression.calibration import (
-    best_limit,
-    calibration_batches,
-    kl_threshold,
-    moment_error,
-    squared_error,
-)
+from course_lib.compression.calibration import best_limit, calibration_batches, kl_threshold
 from course_lib.compression.program import load_program, quiet_paddle, sort_operators, static_mode
 from course_lib.deploy.files import (
     PROGRAM,
@@ -50,6 +44,9 @@ OPTIONS = {
     "activation_quantize_type": ACTIVATION_TYPES,
     "round_type": ("round",),
     "bias_correction": (False,),
+    "onnx_format": (True,),
+    "input_dtype": ("int64",),
+    "prune_embeddings": (False,),
 }
 BROKEN = {  # options that Paddle has and that do not work here
     ("algo", "min_max"): "paddle 2.6.2 only notes the limits as attributes and quantizes nothing",
@@ -57,6 +54,8 @@ BROKEN = {  # options that Paddle has and that do not work here
     "format that runs in INT8 then scales and rounds once more, so the model's output is wrong",
     ("bias_correction", True): "paddle 2.6.2 leaves it out, without a word, in the format that "
     "runs in INT8",
+    ("onnx_format", False): "Paddle Inference has no INT8 kernels for the older format",
+    ("prune_embeddings", True): "compress() does not take tokens out of the vocabulary",
 }
 
 
@@ -203,12 +202,12 @@ class _Quantizer(PostTrainingQuantization):
                 histogram[0] += np.histogram(values, self._histogram_bins, ends)[0]
 
     def _sample_mse(self) -> None:
-        self._sample_limits(squared_error)
+        self._sample_limits("mse")
 
     def _sample_emd(self) -> None:
-        self._sample_limits(moment_error)
+        self._sample_limits("emd")
 
-    def _sample_limits(self, loss: Callable) -> None:
+    def _sample_limits(self, algo: str) -> None:
         """Paddle's search of a limit, on a histogram of the values instead of on all of them."""
         if not self._quantized_threshold:
             self._sample_abs_max()  # for the weights
@@ -219,7 +218,7 @@ class _Quantizer(PostTrainingQuantization):
             largest = float(np.abs(values).max()) or 1e-8
             places = ((values / largest + 1) * (BINS / 2)).astype("int32")
             shares = np.bincount(np.minimum(places, BINS - 1), minlength=BINS) / values.size
-            limit, value = best_limit(shares, largest, loss)
+            limit, value = best_limit(shares, largest, algo)
             if value <= self._best_calibration_loss.get(name, np.inf):
                 self._best_calibration_loss[name] = value
                 self._quantized_threshold[name] = limit

@@ -369,39 +369,26 @@ class CompressTrainer(CourseTrainer):
         processes = paddle.distributed.get_world_size()
         if processes > 1:  # all would write the same files
             raise InputError("compress()", f"runs in {processes} processes", "one process")
-        narrows = "dynabert" in parts
-        for option, expected, wrong in (  # upstream's options that would be ignored or misread
-            ("prune_embeddings", "a smaller vocabulary before fine-tuning", args.prune_embeddings),
-            ("recompute", "False: it uses the whole width", args.recompute and narrows),
-            ("to_static", "False: it uses the whole width", args.to_static and narrows),
-            (
-                "input_dtype",
-                "int64, as calibration and Predictor feed",
-                args.input_dtype != "int64",
-            ),
-            ("onnx_format", "True: the older format has no INT8 kernels", not args.onnx_format),
-        ):
-            if wrong:
-                value = getattr(args, option)
-                raise InputError(option, f"is {value!r}, which does not work here", expected)
+        for option in ("recompute", "to_static"):
+            if getattr(args, option) and "dynabert" in parts:
+                problem = "is True, and would compute a narrowed model at its whole width"
+                raise InputError(option, problem, "False")
         check_arguments(args)
-        if "ptq" in parts:
-            self._check_static_options()
+        self._check_options()
         if static is not None and parts - {"ptq", "embeddings"}:
             problem = "is set, and a static model cannot be trained"
             raise InputError("input_infer_model_path", problem, 'strategy "ptq", or none')
         return parts
 
-    def _check_static_options(self) -> None:
+    def _check_options(self) -> None:
         args = self.args
+        names = ("weight_quantize_type", "round_type", "bias_correction")
+        names += ("onnx_format", "input_dtype", "prune_embeddings")
+        check_options(**{name: getattr(args, name) for name in names})
+        if args.activation_quantize_type is not None:
+            check_options(activation_quantize_type=args.activation_quantize_type)
         for algo in args.algo_list or ():
             check_options(algo=algo)
-        check_options(
-            weight_quantize_type=args.weight_quantize_type,
-            activation_quantize_type=args.activation_quantize_type or "range_abs_max",
-            round_type=args.round_type,
-            bias_correction=args.bias_correction,
-        )
         for option in ("batch_size_list", "batch_num_list"):
             for value in getattr(args, option) or ():
                 if value is not None and value < 1:

@@ -21,6 +21,7 @@ from course_lib.data.batching import map_by_length
 from course_lib.models import encoder_of, freeze_layers, load_backbone, suggested_learning_rate
 from course_lib.runtime import InputError, seed_everything
 from course_lib.training.loop import fit
+from course_lib.training.metrics import paired_bootstrap
 from course_lib.training.prediction import inference_mode, text_scores
 
 import numpy as np
@@ -257,12 +258,9 @@ def curve_points(
         By (learner, examples): "accuracy", "low", "high".
     """
     right = np.mean([run.to_numpy("float64") for run in runs], axis=0)
-    count = right.shape[1]
-    drawn = np.random.RandomState(42).multinomial(count, np.full(count, 1 / count), resamples)
-    ends = [(1 - confidence) / 2, (1 + confidence) / 2]
-    low, high = np.quantile(drawn @ right.T / count, ends, axis=0)
-    values = {"accuracy": right.mean(axis=1), "low": low, "high": high}
-    return pd.DataFrame(values, index=runs[0].index)
+    intervals = [paired_bootstrap(row, 0 * row, confidence, resamples) for row in right]
+    frame = pd.DataFrame(intervals, index=runs[0].index)
+    return frame.rename(columns={"difference": "accuracy"})
 
 
 def rows_by_class(dataset: Sequence[Mapping]) -> dict[int, np.ndarray]:
