@@ -134,7 +134,8 @@ def masks(
 def importance(
     model: paddle.nn.Layer,
     batches: Iterable,
-    loss: Callable[[paddle.nn.Layer, Mapping], paddle.Tensor] | None = None,
+    criterion: Callable | None = None,
+    calc_loss: Callable[[paddle.nn.Layer, Mapping], paddle.Tensor] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """How much the loss depends on each head and each neuron.
 
@@ -145,7 +146,8 @@ def importance(
     Args:
         model: fine-tuned, all layers of one size; it is left as it was.
         batches: dicts of inputs and labels, or (input_ids, token_type_ids, labels).
-        loss: (model, batch) -> the mean loss of a batch; by default `batch_loss`.
+        criterion: (logits, labels) -> the mean loss of a batch, see `batch_loss`.
+        calc_loss: (model, batch) -> the mean loss, instead of `criterion`.
 
     Returns:
         heads [layers, heads] and neurons [layers, neurons], at least 0, in float64.
@@ -172,10 +174,10 @@ def importance(
             for mask in [*ones[0], *ones[1]]:
                 mask.stop_gradient = False
             with masks(model, *ones):
-                value = (loss or batch_loss)(model, batch)
-            if not np.isfinite(float(value)):
-                raise InputError("loss", f"is {float(value)} on a batch", "a finite number")
-            value.backward()
+                loss = calc_loss(model, batch) if calc_loss else batch_loss(model, batch, criterion)
+            if not np.isfinite(float(loss)):
+                raise InputError("loss", f"is {float(loss)} on a batch", "a finite number")
+            loss.backward()
             for total, part in zip(sums, ones, strict=True):
                 # the loss is a mean over the rows, so each row's part of it is too small by `rows`
                 total += [np.abs(mask.grad.numpy() * rows).sum(axis=0) for mask in part]

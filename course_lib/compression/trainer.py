@@ -193,7 +193,7 @@ class CompressTrainer(CourseTrainer):
             criterion, head_mask = self.criterion or cross_entropy, paddle.ones([1, 1])
             return self._calc_loss(criterion, TwoMasks(model), batch, head_mask)
 
-        tables = importance(self.model, loader, loss)
+        tables = importance(self.model, loader, calc_loss=loss)
         student = reorder(self.model, *tables)
         best: dict[float, tuple[float, paddle.nn.Layer]] = {}
 
@@ -376,7 +376,7 @@ class CompressTrainer(CourseTrainer):
         check_arguments(args)
         self._check_options()
         if static is not None and parts - {"ptq", "embeddings"}:
-            problem = "is set, and a static model cannot be trained"
+            problem = "is given, and a static model cannot be trained"
             raise InputError("input_infer_model_path", problem, 'strategy "ptq", or none')
         return parts
 
