@@ -109,14 +109,10 @@ def test_models_of_different_classes_are_not_compared(models, tmp_path):
     tagger = ErnieForTokenClassification(names.config)
     several, _ = load_backbone("fresh", vocab_texts=TEXTS, **tiny.SIZES)
     several.config.problem_type = "multi_label_classification"
+    different = {"three": three, "names": names, "tagger": tagger, "several": several}
     paths = {
         name: export_model(model, tmp_path / name, tokenizer, 64)
-        for name, model in (
-            ("three", three),
-            ("names", names),
-            ("tagger", tagger),
-            ("several", several),
-        )
+        for name, model in different.items()
     }
     for name, message in (
         ("three", "three has labels .*LABEL_2.* FP32 has"),

@@ -3,7 +3,7 @@
     python tools/compression_state.py generate      some minutes: each row is a run on a tiny model
 
 A row says "runs" when compress() ended, every model it made was loaded by Paddle Inference, and the
-quantised ones executed INT8 operators where the processor can; else it quotes the error.
+quantized ones executed INT8 operators where the processor can; else it quotes the error.
 """
 
 # ruff: noqa: E402 - the tasks are the tests' own
@@ -103,7 +103,7 @@ def main() -> None:
             "# What of compress() runs",
             "",
             "`CompressTrainer.compress()` on tiny models, each cell one run. *Runs*: it ended, and",
-            "Paddle Inference ran every model that it made, the quantised ones in INT8.",
+            "Paddle Inference ran every model that it made, the quantized ones in INT8.",
             "",
             *rows(),
             "",

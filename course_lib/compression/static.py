@@ -54,6 +54,7 @@ BROKEN = {  # options that Paddle has and that do not work here
     "format that runs in INT8 then scales and rounds once more, so the model's output is wrong",
     ("bias_correction", True): "paddle 2.6.2 leaves it out, without a word, in the format that "
     "runs in INT8",
+    ("input_dtype", "int32"): "calibration and Predictor feed int64",
     ("onnx_format", False): "Paddle Inference has no INT8 kernels for the older format",
     ("prune_embeddings", True): "compress() does not take tokens out of the vocabulary",
 }
