@@ -31,6 +31,7 @@ from pathlib import Path
 from course_lib import runtime
 from course_lib.chapters.ch15 import compare_imbalance, imbalance_table
 from course_lib.chapters.ch16 import compare_vocabulary, vocabulary_table
+from course_lib.chapters.ch19 import compare_crf
 from course_lib.data import load_people_daily, load_reviews
 from course_lib.runtime import atomic_file, select_device
 from course_lib.tasks.labels import (
@@ -42,7 +43,7 @@ from course_lib.tasks.labels import (
     tfidf_learner,
 )
 from course_lib.tasks.labels.few_labels import Learner
-from course_lib.tasks.tagging import Crf, bio_rules, compare_crf, entity_scores, predict_tags
+from course_lib.tasks.tagging import Crf, bio_rules, entity_scores, predict_tags
 from course_lib.tasks.tagging.tagger import broken_labels
 from course_lib.tasks.vocabulary import find_words
 from course_lib.training import paired_bootstrap, paired_bootstrap_f1, span_counts

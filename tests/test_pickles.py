@@ -10,6 +10,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 from course_lib.chapters.ch16 import METHODS, compare_vocabulary
+from course_lib.chapters.ch19 import compare_crf
 from course_lib.cli import commands as cli
 from course_lib.cli import hierarchical as tree_cli
 from course_lib.compression import load_pruned
@@ -21,7 +22,6 @@ from course_lib.runtime import InputError
 from course_lib.runtime.commands import exit_status
 from course_lib.runtime.manifest import describe_files
 from course_lib.tasks.hierarchical.model import Classifier
-from course_lib.tasks.tagging import compare_crf
 from course_lib.tasks.vocabulary import load_with_words
 from course_lib.training import load_plain
 from course_lib.training.finetune import main as finetune

@@ -29,7 +29,7 @@ from course_lib.chapters.ch18 import (
     layer_scatter,
     token_attributions,
 )
-from course_lib.chapters.ch19 import entity_text, share_panels, transition_map
+from course_lib.chapters.ch19 import entity_text, transition_map
 from course_lib.chapters.ch20 import recall_against_time
 from course_lib.notebook.figures import (
     confusion_matrix,
@@ -145,11 +145,6 @@ FIGURES = {
     "transitions": lambda: transition_map([[0.5, -1.0], [0.1, 0.0]], ["O", "B-人😀"], "learnt"),
     "many transitions": lambda: transition_map(
         np.eye(49) - 0.5, [f"PER-{number}" for number in range(49)]
-    ),
-    "shares": lambda: share_panels(
-        {"甲": pd.DataFrame({"found": [0.1, 1.0], "kept": [1.0, 0.5]}, index=[0.001, 0.003])},
-        "learning rate",
-        "Learnt and kept",
     ),
     "entities": lambda: entity_text(
         ["联想 good 笔记本😀", "无"], [[(0, 2, "品牌"), (8, 11, "类别")], []], row=6
@@ -499,15 +494,6 @@ def test_the_transition_map_writes_scores_where_there_is_room():
     assert "highest 0.50, O to O; lowest -1.00, O to B-人" in figure.alt
     large = transition_map(np.zeros((13, 13)), [str(number) for number in range(13)])
     assert not large.axes[0].texts
-
-
-def test_share_panels_share_their_lines():
-    frame = pd.DataFrame({"found": [0.1, 1.0], "kept": [1.0, 0.5]}, index=[0.001, 0.003])
-    figure = share_panels({"a": frame, "b": frame / 2}, "rate", "Both")
-    left, right = figure.axes
-    assert [line.get_ydata().tolist() for line in left.lines] == [[0.1, 1.0], [1.0, 0.5]]
-    assert [line.get_ydata().tolist() for line in right.lines] == [[0.05, 0.5], [0.5, 0.25]]
-    assert "a, found: 10%, 100%" in figure.alt and "b, kept: 50%, 25%" in figure.alt
 
 
 def test_entities_are_marked_and_named():

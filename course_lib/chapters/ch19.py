@@ -1,9 +1,14 @@
-"""Figures and experiments of chapter 19."""
+"""Chapter 19: a tagger with a CRF against one without, and the chapter's figures."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from course_lib.models import freeze_layers, suggested_learning_rate
+from course_lib.models.backbone import check_head
+from course_lib.models.patches import quiet_paddlenlp
 from course_lib.notebook.style import (
     COLORS,
     INK,
@@ -15,12 +20,79 @@ from course_lib.notebook.style import (
     drawable,
     finish,
 )
+from course_lib.runtime import seed_everything
+from course_lib.tasks.tagging import BackboneTagger, predict_tags, train_tagger
+from course_lib.tasks.tagging.tagger import broken_labels
+from course_lib.training import span_counts, span_scores
 
 import numpy as np
 import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import PercentFormatter
+from paddlenlp.transformers import AutoModelForTokenClassification, AutoTokenizer
+
+
+class CrfComparison(NamedTuple):
+    """What `compare_crf` returns; the keys are "without" and "with" a CRF.
+
+    Attributes:
+        scores: one row each, columns precision, recall, f1, right, found, true, broken.
+        counts: int64 [sentences, 3] each: right, found and true entities of each sentence of dev,
+            for `paired_bootstrap_f1`; those of several seeds may be added.
+        losses: of each training step, in nats per token.
+        taggers: as trained.
+    """
+
+    scores: pd.DataFrame
+    counts: dict[str, np.ndarray]
+    losses: dict[str, list[float]]
+    taggers: dict[str, BackboneTagger]
+
+
+def compare_crf(
+    train: Sequence[Mapping[str, Any]],
+    dev: Sequence[Mapping[str, Any]],
+    label_list: Sequence[str],
+    backbone: str | os.PathLike,
+    seed: int = 42,
+    learning_rate: float | None = None,
+    frozen_layers: int = 0,
+    **settings: Any,
+) -> CrfComparison:
+    """Train a pretrained encoder twice from the same seed, without a CRF and with one.
+
+    Both start with the same random weights of the head and see the same sentences in the same
+    order with the same dropout; the transitions start at 0. So only the CRF differs.
+
+    Args:
+        train, dev: examples `{"tokens": list[str], "labels": list[int]}`.
+        label_list: names of the labels: O, B-X, I-X, B-Y, ... in any order.
+        backbone: a directory or a name of PaddleNLP's hub.
+        learning_rate: None takes the backbone's suggestion.
+        frozen_layers: of the encoder, the lowest ones; see `freeze_layers`.
+        settings: of `train_tagger`, such as epochs, batch_size, max_length, max_steps.
+    """
+    true = [example["labels"] for example in dev]
+    result = CrfComparison(pd.DataFrame(), {}, {}, {})
+    rows = {}
+    for name, crf in (("without", False), ("with", True)):
+        seed_everything(seed)  # the head's weights
+        with quiet_paddlenlp():
+            model = AutoModelForTokenClassification.from_pretrained(
+                str(backbone), num_classes=len(label_list), ignore_mismatched_sizes=True
+            )
+            tokenizer = AutoTokenizer.from_pretrained(str(backbone))
+        check_head(model, backbone, label_list)
+        freeze_layers(model, frozen_layers)
+        tagger = BackboneTagger(model, tokenizer, label_list, crf)
+        rate = learning_rate or suggested_learning_rate(model)
+        result.losses[name] = train_tagger(tagger, train, learning_rate=rate, seed=seed, **settings)
+        predicted = predict_tags(tagger, [example["tokens"] for example in dev])
+        broken = sum(broken_labels(row, label_list) for row in predicted)
+        rows[name] = span_scores(true, predicted, label_list)["all"] | {"broken": broken}
+        result.counts[name] = span_counts(true, predicted, label_list).sum(axis=1)
+        result.taggers[name] = tagger
+    return result._replace(scores=pd.DataFrame(rows).T)
 
 
 def entity_text(
@@ -82,9 +154,6 @@ def transition_map(
     """
     scores = np.asarray(transitions, dtype=float)
     count = len(labels)
-    if scores.shape != (count, count) or not count or not np.isfinite(scores).all():
-        problem = f"transitions of shape {scores.shape} for {count} labels"
-        raise ValueError(f"{problem}; expected finite ones of shape [labels, labels]")
     names = [drawable(label, 10) for label in labels]
     largest = float(np.abs(scores).max()) or 1.0
     colors = LinearSegmentedColormap.from_list("signed", [NEGATIVE, "#FFFFFF", POSITIVE])
@@ -113,35 +182,3 @@ def transition_map(
             row, column = map(int, np.unravel_index(place, scores.shape))
             said.append(f"{word} {scores[row, column]:.2f}, {labels[row]} to {labels[column]}")
         return finish(figure, f"{title}: {count} labels; {'; '.join(said)}.")
-
-
-def share_panels(panels: Mapping[str, pd.DataFrame], xlabel: str, title: str) -> CourseFigure:
-    """Show how several shares change with a setting, one panel a way of doing it.
-
-    Args:
-        panels: by title a frame whose index is the setting (numbers above 0, drawn by their
-            logarithm) and whose columns are shares from 0 to 1; the same columns in all.
-        xlabel: what the setting is.
-        title: over all panels.
-    """
-    frames = list(panels.values())
-    with course_style():
-        figure = CourseFigure(figsize=(0.8 + 3.4 * len(frames), 3.6))
-        grid = np.atleast_1d(figure.subplots(1, len(frames), sharey=True))
-        for axes, (name, frame) in zip(grid, panels.items(), strict=True):
-            for column in frame:
-                axes.plot(frame.index, frame[column], label=drawable(column))
-            axes.set(title=drawable(name, 40), xlabel=xlabel, xscale="log", ylim=(-0.03, 1.03))
-            axes.set_xticks(list(frame.index), [f"{value:g}" for value in frame.index])
-            axes.minorticks_off()
-            axes.yaxis.set_major_formatter(PercentFormatter(1))
-            axes.grid(axis="y")
-        handles, names = grid[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names))
-        figure.suptitle(drawable(title), x=0.02, ha="left", fontsize=11)
-        said = "; ".join(
-            f"{name}, {column}: " + ", ".join(f"{value:.0%}" for value in frame[column])
-            for name, frame in panels.items()
-            for column in frame
-        )
-        return finish(figure, f"{title}, by {xlabel}. {said}.")

@@ -1,8 +1,6 @@
-"""A linear-chain CRF whose loss fits its decoder: PaddleNLP's layer, mended."""
+"""A linear-chain CRF whose loss fits its decoder: PaddleNLP's layer with its loss fixed."""
 
 from __future__ import annotations
-
-from course_lib.runtime.errors import finite, whole
 
 import paddle
 from paddle import nn
@@ -11,38 +9,33 @@ from paddlenlp.layers import LinearChainCrf, LinearChainCrfLoss
 
 
 class Crf(LinearChainCrf):
-    """Scores of one label after another, learnt beside the scores of each label by itself.
+    """Scores of each label after each other one, learned along with the scores of single labels.
 
     After John Lafferty, Andrew McCallum and Fernando Pereira, "Conditional Random Fields:
-    Probabilistic Models for Segmenting and Labeling Sequence Data", ICML 2001. The score of a row
-    of labels is the sum of its emissions and of `transitions[label, the next label]`.
+    Probabilistic Models for Segmenting and Labeling Sequence Data", ICML 2001. The score of a
+    sequence of labels is the sum of its emissions and of `transitions[label, the next label]`.
 
-    What is mended: the normaliser of PaddleNLP 2.8.1's layer reads the transitions the other way
-    round (`transitions[the next label, label]`) than its gold score and its decoder do, so its loss
-    is no likelihood: it can fall below 0, where LinearChainCrfLoss cuts it off and with it the
-    gradient. With start and stop tags the gold score leaves out the step to the stop tag, besides.
-    Here there are none, and transitions begin at 0: before training, a CRF that changes nothing.
+    What is fixed: the normalizer of PaddleNLP 2.8.1's layer reads the transitions the other way
+    round (`transitions[the next label, label]`) than its gold score and its decoder, so its loss is
+    not a likelihood: it can fall below 0, where LinearChainCrfLoss cuts it off and the gradient
+    with it. With start and stop tags its gold score also leaves out the step to the stop tag. Here
+    there are none, and transitions start at 0: before training, the CRF changes nothing.
 
     Args:
         num_labels: K.
-        crf_lr: the transitions learn so many times as fast as the other weights.
-
-    Raises:
-        InputError: fewer than two labels, or a crf_lr that is not above 0.
+        crf_lr: how many times faster than the other weights the transitions learn.
     """
 
     def __init__(self, num_labels: int, crf_lr: float = 1.0) -> None:
-        num_labels = whole("num_labels", num_labels, 2)
-        crf_lr = finite("crf_lr", crf_lr, 0)
         super().__init__(num_labels, crf_lr, with_start_stop_tag=False)
         self.transitions.set_value(paddle.zeros_like(self.transitions))
 
     def forward(self, inputs: paddle.Tensor, lengths: paddle.Tensor) -> paddle.Tensor:
-        """Logarithm of the sum of exp(score) over all rows of labels.
+        """Logarithm of the sum of exp(score) over all sequences of labels.
 
         Args:
             inputs: emissions, float32 [N, L, K].
-            lengths: int64 [N], each from 1 to L; what stands beyond them does not count.
+            lengths: int64 [N], each from 1 to L; padding beyond them does not count.
 
         Returns:
             float32 [N].
@@ -67,12 +60,12 @@ class Crf(LinearChainCrf):
             inputs, lengths: as for `forward`.
             labels: int64 [N, L], from 0 to K - 1 beyond the lengths too.
         """
-        if inputs.shape[1] == 1:  # paddlenlp sums up transitions of which there are none
+        if inputs.shape[1] == 1:  # PaddleNLP fails where there is no transition
             return nn.functional.cross_entropy(inputs[:, 0], labels[:, 0], reduction="none")
         return LinearChainCrfLoss(self)(inputs, lengths, labels)
 
     def decode(self, inputs: paddle.Tensor, lengths: paddle.Tensor) -> paddle.Tensor:
-        """The best row of labels, int64 [N, longest of the lengths], 0 beyond each length.
+        """The best sequence of labels, int64 [N, longest of the lengths], 0 beyond each length.
 
         Paddle's operator; paddlenlp.layers.ViterbiDecoder gives the same, step by step in Python.
         """

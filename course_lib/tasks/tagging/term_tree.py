@@ -1,19 +1,19 @@
 """A tree of terms, and a tagger of its terms in text, in the manner of wordtag and TermTree.
 
-FAQ: how does one add entities and word classes of one's own to wordtag? Wordtag works in two steps:
+FAQ: how do you add entities and word classes of your own to wordtag? Wordtag works in two steps:
 a model cuts the text into words with classes, then the words are looked up in a tree of terms. Here
 `course_lib.tasks.tagging.lac` does the first (or none does: characters), and `match` the second.
 
-A file has one term a line, four columns with a tab between, UTF-8:
+A file has one term per line, in four columns separated by tabs, UTF-8:
 
     # name   type   parent   aliases
     计算机   类别
     笔记本   类别   计算机   笔记本电脑,手提电脑
     联想     品牌            Lenovo
 
-Names are unique. A parent is a name of the file (before it or behind it), or empty. Aliases have
-commas between; one alias may stand for several terms. Empty columns at the end of a line may be
-left out; empty lines, and lines that begin with #, are none.
+Names are unique. A parent is another name of the file, or empty. Aliases are separated by commas;
+several terms may share one alias. Empty columns at the end of a line may be left out; empty lines,
+and lines that begin with #, are ignored.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Term:
 
 @dataclass(frozen=True)
 class Mention:
-    """Where a term stands in a text: `text[start:end]`.
+    """Where a term is in a text: `text[start:end]`.
 
-    Several terms where an alias has several; `terms[0]`, the first in the tree, gives the type.
+    Several terms where they share an alias; `terms[0]`, the first in the tree, gives the type.
     """
 
     start: int
@@ -59,7 +59,7 @@ class Mention:
 
 
 class TermTree:
-    """Terms by name and by all that they are called."""
+    """Terms by their names and aliases."""
 
     def __init__(self) -> None:
         self._terms: dict[str, Term] = {}
@@ -68,12 +68,11 @@ class TermTree:
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> TermTree:
-        """Read a file of terms, described at the head of this module.
+        """Read a file of terms in the format that this module's docstring describes.
 
         Raises:
-            InputError: names the file and the line: no UTF-8, another number of columns, a name or
-                type that is missing, a name that comes again, a parent that there is not, or terms
-                that are each other's parents.
+            InputError: names the file and the line: not UTF-8, another number of columns, a missing
+                name or type, a name that comes twice, an unknown parent, or a circle of parents.
         """
         rows: dict[str, tuple[int, Term]] = {}
         for number, line in enumerate(read_lines(path), start=1):
@@ -119,11 +118,8 @@ class TermTree:
         """Add a term at run time; the next `match` finds it.
 
         Raises:
-            InputError: a name that there is or that is no name, no type, or a parent that there is
-                not.
+            InputError: an empty name or type, a name that exists, or an unknown parent.
         """
-        if isinstance(aliases, str):
-            raise InputError("aliases", f"is the text {aliases!r}", "a list of texts")
         term = Term(name, type, parent, tuple(aliases))
         _check(term, "term", None)
         if name in self._terms:
@@ -143,13 +139,6 @@ class TermTree:
         return len(self._terms)
 
     def __getitem__(self, name: str) -> Term:
-        """The term of a name.
-
-        Raises:
-            InputError: there is none.
-        """
-        if name not in self._terms:
-            raise InputError("name", f"is {name!r}, which is no term", "a term of the tree")
         return self._terms[name]
 
     def find(self, called: str) -> tuple[Term, ...]:
@@ -157,17 +146,13 @@ class TermTree:
         return tuple(self._called.get(called, ()))
 
     def ancestors(self, name: str) -> tuple[str, ...]:
-        """Parent, its parent, and so on up to the root.
-
-        Raises:
-            InputError: no term of this name.
-        """
-        found = []
+        """Parent, its parent, and so on up to the root."""
+        ancestors = []
         parent = self[name].parent
         while parent is not None:
-            found.append(parent)
+            ancestors.append(parent)
             parent = self._terms[parent].parent
-        return tuple(found)
+        return tuple(ancestors)
 
 
 def _check(term: Term, where: str | os.PathLike, line: int | None) -> None:
@@ -188,30 +173,16 @@ def match(
 
     Args:
         pieces: a text, whose terms may begin and end at any character; or its words, or
-            `(word, class)` as `cut_words` gives them: then a term is one word or several whole ones
-            (市长 is none in 南京市 长江 大桥).
+            `(word, class)` from `cut_words`: then a term is one word or several whole ones (市长,
+            mayor, is not found in 南京市 长江 大桥, Nanjing Yangtze Bridge).
         allowed: class -> types of terms that a word of this class can be. The class of a term's
-            last word decides; a class that is not here allows all.
+            last word decides; a class that is not in it allows all.
 
     Returns:
-        Mentions that do not overlap, with offsets in the text that the pieces make together.
-
-    Raises:
-        InputError: pieces of another kind; `allowed` for pieces without classes.
+        Mentions that do not overlap, with offsets in the joined text.
     """
-    if isinstance(pieces, (bytes, Mapping)):
-        raise InputError("pieces", f"is of type {type(pieces).__name__}", "a text or words")
-    words: list[str] = []
-    classes: list[Any] = []
-    for piece in pieces:
-        pair = isinstance(piece, (tuple, list)) and len(piece) == 2
-        word, kind = (piece[0], piece[1]) if pair else (piece, None)
-        if not isinstance(word, str):
-            raise InputError("pieces", f"has {piece!r:.40}", "words or (word, class)")
-        if allowed is not None and kind is None:
-            raise InputError("allowed", "needs classes", "pieces (word, class)")
-        words.append(word)
-        classes.append(kind)
+    pairs = [(piece, None) if isinstance(piece, str) else piece for piece in pieces]
+    words, classes = [word for word, _ in pairs], [kind for _, kind in pairs]
     offsets = [0]
     for word in words:
         offsets.append(offsets[-1] + len(word))
@@ -236,22 +207,13 @@ def match(
 
 
 def bioes_labels(length: int, mentions: Iterable[Mention]) -> list[str]:
-    """One label a character: S-TYPE alone, else B-, I-, E-TYPE; O outside.
-
-    Raises:
-        InputError: a mention beyond `length`, or two that overlap.
-    """
+    """One label per character: S-TYPE for a single one, otherwise B-, I-, E-TYPE; O outside."""
     labels = ["O"] * length
     for mention in mentions:
-        place = range(mention.start, mention.end)
-        if not 0 <= mention.start < mention.end <= length:
-            problem = f"{mention.text!r} is at {mention.start} to {mention.end}"
-            raise InputError("mentions", problem, f"a place within {length} characters")
-        if any(labels[at] != "O" for at in place):
-            raise InputError("mentions", f"{mention.text!r} overlaps another", "one a place")
-        parts = "S" if len(place) == 1 else "B" + "I" * (len(place) - 2) + "E"
-        for at, part in zip(place, parts, strict=True):
-            labels[at] = f"{part}-{mention.type}"
+        size = mention.end - mention.start
+        parts = "S" if size == 1 else "B" + "I" * (size - 2) + "E"
+        for place, part in enumerate(parts, start=mention.start):
+            labels[place] = f"{part}-{mention.type}"
     return labels
 
 
@@ -259,8 +221,7 @@ def bioes_spans(labels: Sequence[str]) -> list[tuple[int, int, str]]:
     """`(start, end, type)` of each entity of a row of BIOES labels.
 
     Raises:
-        InputError: a row that no entities give: an I or E without its B, a B without its E, a
-            label of another form.
+        InputError: the row is not valid: an I or E without its B, a B without its E, another label.
     """
     spans = []
     begin: Any = None  # where the open entity began
