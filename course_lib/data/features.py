@@ -7,7 +7,7 @@ lists of pairs, and never ends when a question fills a window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -175,6 +175,8 @@ def convert_qa_examples(
         raise InputError("max_seq_length", f"is {max_seq_length}", expected)
     if doc_stride < 1:
         raise InputError("doc_stride", f"is {doc_stride}", "at least 1")
+    if isinstance(examples, Mapping):
+        raise InputError("examples", "is one example", "a list of them: map(..., batched=True)")
     features = []
     for index, example in enumerate(examples):
         name = _name(example, f"example {index}")
