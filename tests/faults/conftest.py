@@ -1,6 +1,6 @@
 """What the tests of faults share, and the figures that they end with."""
 
-from __future__ import annotations
+from pathlib import Path
 
 import pytest
 import workshop
@@ -11,12 +11,12 @@ def place(tmp_path_factory):
     return workshop.build(tmp_path_factory.mktemp("place"))
 
 
-def pytest_collection_modifyitems(items) -> None:
+def pytest_collection_modifyitems(items):
     for item in items:
-        if "faults" in item.path.parts:
+        if Path(__file__).parent in item.path.parents:
             item.add_marker("faults")
 
 
-def pytest_terminal_summary(terminalreporter) -> None:
+def pytest_terminal_summary(terminalreporter):
     for figure, count in sorted(workshop.FIGURES.items()):
         terminalreporter.write_line(f"{count:5} {figure}")

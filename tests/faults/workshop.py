@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from course_lib.__main__ import main
@@ -45,18 +45,15 @@ def build(place: Path) -> Path:
     kind = "multi_label_classification"
     several = load_backbone("fresh", label_list=TREE, problem_type=kind, **sizes)
     Classifier(*several).save(place / "guided")
-    for name, marks in (("a", "今天了"), ("b", "我的")):
-        rows = [f"{text}{mark}\t{'ab'[mark in '今我']}" for text in TEXTS for mark in marks]
-        (place / f"{name}.tsv").write_text("\n".join(["text\tlabel", *rows, ""]), "utf-8")
-    taxonomy = Taxonomy(TREE)
-    splits = {
-        name: [
-            {"text": text + mark, "labels": taxonomy.complete([TREE[number % 2 * 3 + 1]])}
-            for mark in marks
-            for number, text in enumerate(TEXTS)
+    splits, taxonomy = {}, Taxonomy(TREE)
+    for table, split, marks in (("a", "train", "今天了"), ("b", "dev", "我的")):
+        texts = [text + mark for text in TEXTS for mark in marks]
+        rows = [f"{text}\t{'ab'[number % 2]}" for number, text in enumerate(texts)]
+        (place / f"{table}.tsv").write_text("\n".join(["text\tlabel", *rows, ""]), "utf-8")
+        splits[split] = [
+            {"text": text, "labels": taxonomy.complete([TREE[1 + number % 2 * 3]])}
+            for number, text in enumerate(texts)
         ]
-        for name, marks in (("train", "今天了"), ("dev", "我的"))
-    }
     write_dataset(place / "guide", splits, TREE, TEXTS)
     write_doccano(place / "doccano.jsonl", splits["train"])
     return place
@@ -86,49 +83,48 @@ COMMANDS = {  # that write, and last of their words the place
     "hierarchical export": "hierarchical export --params_path ../guided --output_path out",
     "prune": "hierarchical prune --params_dir ../guided --dataset_dir ../guide --width_mult 1/2 "
     "--num_train_epochs 1 --device cpu --output_dir out",
-    "predict": "predict --model_dir ../model --input_file ../a.tsv --output_file out.jsonl",
-    "hierarchical predict": f"hierarchical predict {_TREE} --output_path out.jsonl",
+    "predict": "predict --model_dir ../model --input_file ../a.tsv --output_file predicted.jsonl",
+    "hierarchical predict": f"hierarchical predict {_TREE} --output_path labels.jsonl",
     "hierarchical evaluate": f"hierarchical evaluate {_TREE} --bad_case_path out.txt",
     "from_doccano": "hierarchical from_doccano --doccano_file ../doccano.jsonl --save_dir out",
     "to_doccano": "hierarchical to_doccano --dataset_dir ../guide --output_path out.jsonl",
 }
 
 
-def _count_changes(last: int) -> list[int]:
-    """Count the changes of files in the current directory; die before number `last`."""
-    here, count = os.getcwd(), [0]
+def _die(change: int = -1, size: int | None = None) -> list[int]:
+    """Die before that change of a file here, or in the middle of a file that gets longer.
+
+    Returns:
+        The number of changes so far.
+    """
+    here, count, sync = os.getcwd(), [0], os.fsync
 
     def watch(event: str, args: tuple) -> None:
-        if event == "open":
-            changes = isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR)
-        else:
-            changes = event in CHANGES
-        if changes and os.path.abspath(os.fsdecode(args[0])).startswith(here):
-            count[0] += 1
-            if count[0] == last:
+        writes = event == "open" and isinstance(args[2], int) and args[2] & os.O_ACCMODE
+        if writes or event in CHANGES:
+            count[0] += os.path.abspath(os.fsdecode(args[0])).startswith(here)
+            if count[0] == change:
                 os.kill(os.getpid(), signal.SIGKILL)
-
-    sync = os.fsync
 
     def fsync(handle: int) -> None:
         watch("fsync", (here,))
         sync(handle)
 
-    sys.addaudithook(watch)
     os.fsync = fsync
+    sys.addaudithook(watch)
+    if size is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     return count
 
 
-def _child(order: dict) -> None:
-    os.chdir(order["cwd"])
+def _child(cwd: str, words: list[str], after: float = 0, **death: int) -> None:
+    os.chdir(cwd)
     for number in (1, 2):
         os.dup2(os.open(f"../told.{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    if "bytes" in order:  # no file may be longer, and who tries dies in the middle of writing
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (order["bytes"], order["bytes"]))
-    count = _count_changes(order.get("change", 0))
-    status = run(order["words"])
+    count = _die(**death)
+    status = run(words)
     sys.stdout.flush()
     sys.stderr.flush()
     Path("../changes").write_text(str(count[0]))
@@ -136,56 +132,43 @@ def _child(order: dict) -> None:
 
 
 def _serve() -> None:
+    importlib.import_module("course_lib.compression")  # and most of the library with it
     print("ready", flush=True)
     for line in sys.stdin:
         order = json.loads(line)
-        child = os.fork()
+        started, child = time.perf_counter(), os.fork()
         if not child:
             try:
-                _child(order)
+                _child(**order)
             finally:
                 os._exit(70)
         if "after" in order:
             threading.Timer(order["after"], os.kill, (child, signal.SIGKILL)).start()
-        started = time.perf_counter()
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         print(json.dumps([status, time.perf_counter() - started]), flush=True)
 
 
-class Warm:
-    """Runs commands in forks of a process that has imported everything."""
+@contextlib.contextmanager
+def warm() -> Iterator[Callable]:
+    """Yield what runs words in a directory: exit status or -signal, standard error, seconds.
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, env=ENV,
-        )  # fmt: skip
-        assert self.process.stdout.readline() == "ready\n"
+    It may die `after` these seconds, or as `_die` says.
+    """
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    server = subprocess.Popen([sys.executable, __file__], text=True, env=ENV, **pipes)
 
-    def __call__(self, cwd: Path, words: list[str], **kill: float) -> tuple[int, str, float]:
-        """Exit status (minus the signal's number), standard error, and seconds.
-
-        Args:
-            kill: `change`: before this change of a file; `after`: these seconds; `bytes`: in the
-                middle of writing a file that gets longer.
-        """
-        print(json.dumps({"cwd": str(cwd), "words": words, **kill}), file=self.process.stdin)
-        self.process.stdin.flush()
-        status, seconds = json.loads(self.process.stdout.readline())
+    def run(cwd: Path, words: list[str], **death: float) -> tuple[int, str, float]:
+        print(json.dumps({"cwd": str(cwd), "words": words, **death}), file=server.stdin, flush=True)
+        status, seconds = json.loads(server.stdout.readline())
         return status, (cwd.parent / "told.2").read_text(errors="replace"), seconds
 
-
-@contextlib.contextmanager
-def warm() -> Iterator[Warm]:
-    made = Warm()
     try:
-        yield made
+        assert server.stdout.readline() == "ready\n"
+        yield run
     finally:
-        made.process.stdin.close()
-        made.process.wait()
+        server.stdin.close()
+        server.wait()
 
 
 if __name__ == "__main__":
-    importlib.import_module("course_lib.compression")  # and most of the library with it
-
     _serve()
