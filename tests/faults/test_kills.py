@@ -14,12 +14,9 @@ import workshop
 
 TIMES = re.compile(r".*(seconds|runtime|per_second)")
 KILLED = {  # in how many tests, at least once in each: of all, and in `make test`
-    "train": (20, 3),
-    "hierarchical train": (20, 3),
-    "compress": (20, 1),
-    "export": (15, 1),
-    "hierarchical export": (10, 1),
-}
+    "train": (20, 3), "hierarchical train": (20, 3), "compress": (20, 1),
+    "export": (15, 1), "hierarchical export": (10, 1),
+}  # fmt: skip
 RESUME = {"train": ["--resume"], "hierarchical train": ["--init_from_ckpt", "newest"]}
 
 

@@ -181,9 +181,9 @@ def test_what_is_malformed_is_refused_in_one_line(command, place, monkeypatch, c
         with nobody_special():
             status = run(words)
         out, err = capsys.readouterr()
-        fault = None if kind == "good" else wrong(status, out, err, file, line)
-        if status == 0 and (kind == "good" or not sealed):  # without hashes, and still a model
-            fault = None
+        fault = wrong(status, out, err, file, line)
+        if kind == "good" or (status == 0 and not sealed):  # without hashes, and still a model
+            fault = status or None
             shutil.rmtree("out", ignore_errors=True)
         path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
         path.write_bytes(before[path])
