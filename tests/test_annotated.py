@@ -236,30 +236,13 @@ def test_a_bad_pair_file_is_refused_with_its_line(tmp_path, name, content, messa
 # --- questions --------------------------------------------------------------------------------
 
 CONTEXT = " 王明在北京，李红也在北京。"
-SQUAD = {
-    "version": "1.1",
-    "data": [
-        {
-            "title": "城",
-            "paragraphs": [
-                {
-                    "context": CONTEXT,
-                    "qas": [
-                        {
-                            "id": "q-1",
-                            "question": "王明在哪里？",
-                            "answers": [
-                                {"text": "北京", "answer_start": 4},
-                                {"text": "北京", "answer_start": 11},
-                            ],
-                        },
-                        {"id": "q-2", "question": "多大？", "answers": [], "is_impossible": True},
-                    ],
-                }
-            ],
-        }
-    ],
-}
+ANSWERS = [{"text": "北京", "answer_start": 4}, {"text": "北京", "answer_start": 11}]
+QUESTIONS = [
+    {"id": "q-1", "question": "王明在哪里？", "answers": ANSWERS},
+    {"id": "q-2", "question": "多大？", "answers": [], "is_impossible": True},
+]
+PARAGRAPHS = [{"context": CONTEXT, "qas": QUESTIONS}]
+SQUAD = {"version": "1.1", "data": [{"title": "城", "paragraphs": PARAGRAPHS}]}
 
 
 def squad(folder, change=None, text=None, **options):

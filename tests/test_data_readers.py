@@ -183,22 +183,17 @@ BAD = [
      r"line 1: no column 'text' in the header \('好', '1'\)"),
     ("double column", "a.tsv", "text\ttext\tlabel\n好\t好\t1\n", r"line 1: the header repeats"),
     ("empty text", "a.tsv", TWO + "\ta\n", r"line 4: empty text"),
-    ("white text", "a.tsv", TWO + " \u3000\ta\n", r"line 4: empty text"),
     ("empty label", "a.tsv", TWO + "好\t \n", r"line 4: empty label"),
     ("empty file", "a.tsv", b"", r"is empty; expected"),
-    ("mark only", "a.tsv", b"\xef\xbb\xbf", r"holds no line"),
     ("header only", "a.tsv", "text\tlabel\n", r"holds no example"),
-    ("blank lines only", "a.csv", "\n\n", r"holds no line"),
     ("seen once", "a.tsv", TWO + "好\ta\n", r"line 3: label 'b' is seen only here"),
     ("one label", "a.tsv", "text\tlabel\n好\ta\n好\ta\n", r"only one label \('a'\)"),
     ("too many fields", "a.tsv", TWO + "a\tb\tc\n", r"line 4: 3 fields; expected 2"),
     ("too few fields", "a.tsv", TWO + "\n好\n", r"line 5: 1 field; expected 2"),
-    ("too many, csv", "a.csv", "text,label\n好,很好,1\n", r"line 2: 3 fields; expected 2"),
     ("gb18030", "a.tsv", TWO.encode("gb18030"), r'line 2: byte 0xba .*encoding="gb18030"'),
     ("no encoding", "a.tsv", TWO.encode() + b"\xff\xff\xff",
      r"line 4: byte 0xff .*save the file as"),
     ("utf-16", "a.tsv", TWO.encode("utf-16"), r'is UTF-16; .*"utf-16"'),
-    ("utf-16-le", "a.tsv", TWO.encode("utf-16-le"), r'is UTF-16; .*"utf-16-le"'),
     ("utf-16-be", "a.jsonl", JSONL.encode("utf-16-be"), r'is UTF-16; .*"utf-16-be"'),
     ("utf-32", "a.tsv", TWO.encode("utf-32"), r'is UTF-32; .*"utf-32"'),
     ("nul", "a.tsv", TWO + "好\0\ta\n", r"line 4: holds a NUL"),
@@ -206,43 +201,29 @@ BAD = [
     ("long line, csv", "a.csv", "text,label\n" + "好" * 2**20 + ",a\n", r"line 2: .* far too long"),
     ("long text, csv", "a.csv", "text,label\n" + "好" * (MAX_TEXT + 1) + ",a\n",
      r"line 2: a text of"),
-    ("long line, jsonl", "a.jsonl", json.dumps({"text": "a" * 2**20, "label": 1}),
-     r"line 1: a text"),
     ("open quote", "a.csv", 'text,label\n好,a\n"坏,b\n好,a\n',
      r"line 3: .* quote that is never closed"),
     ("stray quote", "a.csv", 'text,label\n"好"啊,a\n', r"line 2: not well-formed CSV"),
     ("invalid JSON", "a.jsonl", JSONL + "{'text': 1}\n", r"line 5: not valid JSON .*column 2"),
-    ("two objects", "a.jsonl", '{"text": "a", "label": 1} {}\n', r"line 1: not valid JSON"),
     ("JSON array", "a.jsonl", JSONL + "[]\n", r"line 5: JSON array, not an object"),
     ("file is an array", "a.jsonl", '[\n {"text": "a", "label": 1}\n]\n',
      r"line 1: the file is a JSON array, .*jq -c"),
     ("JSON deep", "a.jsonl", "[" * 10**5, r"line 1: JSON out of bounds"),
-    ("JSON long number", "a.jsonl", '{"text": ' + "9" * 5000 + "}", r"line 1: JSON out of bounds"),
     ("text no string", "a.jsonl", '{"text": 5, "label": 1}\n', r"line 1: text is a JSON number"),
-    ("text null", "a.jsonl", '{"text": null, "label": 1}\n', r"line 1: text is a JSON null"),
     ("label list", "a.jsonl", '{"text": "a", "label": [1]}\n', r"line 1: label is a JSON array"),
-    ("label boolean", "a.jsonl", '{"text": "a", "label": true}\n', r"line 1: label is a JSON bool"),
     ("label float", "a.jsonl", '{"text": "a", "label": 0.5}\n', r"line 1: label is a JSON number"),
     ("missing key", "a.jsonl", '{"text": "a"}\n', r"line 1: no key 'label' \(found 'text'\)"),
     ("half a surrogate", "a.jsonl", '{"text": "a\\ud800", "label": 1}\n', r"line 1: .*surrogate"),
-    ("escaped nul", "a.jsonl", '{"text": "a\\u0000", "label": 1}\n', r"line 1: a NUL"),
     ("label surrogate", "a.jsonl", '{"text": "a", "label": "b\\ud800"}', r"line 1: .*surrogate"),
-    ("label nul", "a.jsonl", '{"text": "a", "label": "b\\u0000c"}', r"line 1: U\+0000 a control"),
     ("label line end", "a.csv", 'text,label\n好,"a\nb"\n', r"line 2: U\+000A a control"),
     ("label zero width", "a.tsv", TWO + "好\ta\u200b\n", r"line 4: U\+200B ZERO WIDTH SPACE"),
-    ("label mark", "a.csv", "text,label\n好,\ufeffa\n", r"line 2: U\+FEFF BYTE ORDER MARK in"),
-    ("label selector", "a.tsv", TWO + "好\t👍\ufe0f\n", r"line 4: U\+FE0F VARIATION SELECTOR-16"),
     ("label filler", "a.tsv", TWO + "好\t\u3164\n", r"line 4: U\+3164 HANGUL FILLER"),
     ("label space", "a.tsv", TWO + "好\ta\u00a0b\n", r"line 4: U\+00A0 NO-BREAK SPACE"),
     ("zero-width text", "a.tsv", TWO + "\u200b\ta\n",
      r"line 4: empty text: nothing in '\\u200b' can be seen"),
-    ("marks alone", "a.jsonl", '{"text": "\\u0301 \\ufe0f", "label": "a"}', r"line 1: empty text"),
     ("label too long", "a.tsv", TWO + "好\t" + "a" * 101 + "\n", r"line 4: a label of 101 char"),
     ("label huge", "a.tsv", f"text\tlabel\n好\t{'9' * 5000}\n", r"line 2: a label of 5,000 char"),
-    ("label huge, JSON", "a.jsonl", '{"text": "a", "label": ' + "9" * 4000 + "}",
-     r"line 1: a label of 4,000 char"),
     ("suffix", "a.xlsx", TWO, r"unknown suffix '.xlsx'; expected one of .tsv, .csv, .jsonl"),
-    ("no suffix", "a", TWO, r"unknown suffix ''"),
 ]
 # fmt: on
 
@@ -267,32 +248,24 @@ def test_unknown_label_names_its_line_and_the_known_ones(tmp_path):
         read_examples(path, label_list=["a", "b"])
 
 
-def test_what_is_no_regular_file_is_not_waited_for(tmp_path):
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.tsv")
     (tmp_path / "zero.tsv").symlink_to("/dev/zero")
     (tmp_path / "loop.tsv").symlink_to("loop.tsv")
+    (tmp_path / "folder.tsv").mkdir()
     (tmp_path / "a\nb\x1b.tsv").write_text("text\tlabel\n")
-    for name, told in (
+    for name, message in (
         ("pipe.tsv", "is a device or a pipe"),
         ("zero.tsv", "is a device or a pipe"),
         ("loop.tsv", "cannot be read .Too many levels of symbolic links"),
+        ("folder.tsv", "is a directory; expected a file"),
+        ("missing.tsv", "does not exist"),
+        ("a\0b.tsv", "is not a file name"),
+        ("long" * 200 + ".tsv", r"cannot be read|does not exist"),
         ("a\nb\x1b.tsv", r"a\\nb\\x1b.tsv: holds no example"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             read_examples(tmp_path / name)
-
-
-def test_what_is_no_file(tmp_path):
-    folder = tmp_path / "folder.tsv"
-    folder.mkdir()
-    with pytest.raises(InputError, match="is a directory; expected a file"):
-        read_examples(folder)
-    with pytest.raises(InputError, match="does not exist"):
-        read_texts(tmp_path / "missing.txt")
-    with pytest.raises(InputError, match="is not a file name"):
-        read_texts("a\0b.txt")
-    with pytest.raises(InputError, match=r"cannot be read|does not exist"):
-        read_examples(tmp_path / ("long" * 200 + ".tsv"))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import shutil
 from collections import Counter
 
@@ -24,6 +26,16 @@ from course_lib.runtime import InputError
 import pytest
 
 LOADERS = [load_cloze, load_pairs, load_people_daily, load_review_tree, load_reviews]
+# SHA-256 of all examples as JSON. Who changes one of them changes the results of all chapters.
+DIGESTS = [
+    (lambda: [load_cloze_gold()], "76ffed1823a2e716"),
+    (lambda: [load_review_tree("gold")], "aea15ef981058ead"),
+    (load_cloze, "b0c9b9ff3c36a640"),
+    (load_pairs, "855aa0a4bdcaa9cb"),
+    (load_people_daily, "b6882cff1330083f"),
+    (load_review_tree, "a46f0b9bcb2f553d"),
+    (load_reviews, "56f087e3fa46a037"),
+]
 BALANCED = [
     (load_pairs, "dev", lambda row: row["label"]),
     (load_reviews, "dev", lambda row: row["label"]),
@@ -39,6 +51,12 @@ SHIPPED = {
     "review_tree/rules.json": load_review_tree,
     "reviews/split.json": load_reviews,
 }
+
+
+@pytest.mark.parametrize(("load", "digest"), DIGESTS)
+def test_the_examples_are_frozen(load, digest):
+    content = json.dumps([dataset.data for dataset in load()], ensure_ascii=False)
+    assert hashlib.sha256(content.encode()).hexdigest().startswith(digest)
 
 
 @pytest.mark.parametrize("load", LOADERS)

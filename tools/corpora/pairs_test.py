@@ -14,6 +14,7 @@ from course_lib.data.splits import SPLITS
 from tools.corpora import pairs
 
 import pytest
+from paddlenlp.transformers import AutoTokenizer
 
 DATA = runtime.data_dir()
 CAP = 0.65  # accuracy that no trivial baseline may pass; the majority has 0.5
@@ -57,18 +58,6 @@ def test_rows_of_the_file_are_complete():
         assert re.fullmatch(row["group"] + r"-\d+", row["id"])
 
 
-def test_splits_are_large_enough_and_balanced(loaded, everything):
-    assert len(everything) >= 600
-    for name, share in (("train", 0.6), ("dev", 0.2), ("test", 0.2)):
-        labels = Counter(row["label"] for row in loaded[name].data)
-        assert len(loaded[name]) / len(everything) == pytest.approx(share, abs=0.02)
-        assert labels[0] / len(loaded[name]) == pytest.approx(0.5, abs=0.02)
-        # Each domain is in each split.
-        assert len({row["id"].split("-")[0] for row in loaded[name].data}) == 20
-        head = Counter(row["label"] for row in loaded[name].data[:40])
-        assert min(head.values()) > 8  # mixed
-
-
 # --- the pairs themselves ---------------------------------------------------------------------
 
 
@@ -95,17 +84,6 @@ def test_what_is_the_same_as_the_same_is_the_same(everything):
             assert row["sentence2"] not in circle.get(row["sentence1"], ()), row["id"]
 
 
-def test_each_group_has_both_labels_and_one_split(everything):
-    labels, splits = defaultdict(Counter), defaultdict(set)
-    for name, row in everything:
-        group = row["id"].rpartition("-")[0]
-        labels[group][row["label"]] += 1
-        splits[group].add(name)
-    assert len(labels) == 100
-    assert all(min(count[0], count[1]) >= 2 for count in labels.values())
-    assert all(len(names) == 1 for names in splits.values())
-
-
 def test_no_sentence_and_no_near_duplicate_crosses_splits_or_groups(everything):
     at = defaultdict(set)
     for name, row in everything:
@@ -120,7 +98,8 @@ def test_no_sentence_and_no_near_duplicate_crosses_splits_or_groups(everything):
                 assert len(one & other) < 0.6 * len(one | other), (text, other_text)
 
 
-def test_each_sentence_has_the_tokenizers_vocabulary(everything, tokenizer):
+def test_each_sentence_has_the_tokenizers_vocabulary(everything):
+    tokenizer = AutoTokenizer.from_pretrained(str(DATA / "backbone"))
     texts = {row[side] for _, row in everything for side in SIDES}
     unknown = total = 0
     for text in texts:
@@ -167,9 +146,32 @@ def test_the_baselines_see_what_is_there(monkeypatch):
     assert found["forest on the four measures"][0] > 0.95
 
 
+def test_splits_are_large_enough_and_balanced(loaded, everything):
+    assert len(everything) >= 600
+    for name, share in (("train", 0.6), ("dev", 0.2), ("test", 0.2)):
+        labels = Counter(row["label"] for row in loaded[name].data)
+        assert len(loaded[name]) / len(everything) == pytest.approx(share, abs=0.02)
+        assert labels[0] / len(loaded[name]) == pytest.approx(0.5, abs=0.02)
+        # Each domain is in each split.
+        assert len({row["id"].split("-")[0] for row in loaded[name].data}) == 20
+        head = Counter(row["label"] for row in loaded[name].data[:40])
+        assert min(head.values()) > 8  # mixed
+
+
 def test_a_sentence_ends_alike_on_both_sides(everything):
     """A question beside a statement would be "different" at first sight."""
     differ = Counter(
         row["label"] for _, row in everything if len({row[side][-1] == "？" for side in SIDES}) == 2
     )
     assert sum(differ.values()) < 0.05 * len(everything)
+
+
+def test_each_group_has_both_labels_and_one_split(everything):
+    labels, splits = defaultdict(Counter), defaultdict(set)
+    for name, row in everything:
+        group = row["id"].rpartition("-")[0]
+        labels[group][row["label"]] += 1
+        splits[group].add(name)
+    assert len(labels) == 100
+    assert all(min(count[0], count[1]) >= 2 for count in labels.values())
+    assert all(len(names) == 1 for names in splits.values())
