@@ -167,21 +167,18 @@ def test_the_page_is_up_to_date():
     assert done.returncode == 0, f"run tools/trainer_arguments.py generate: {done.stdout}"
 
 
-def test_a_page_that_differs_is_noticed_and_written(tmp_path, monkeypatch, capsys):
+def test_a_page_that_differs_is_noticed_and_written(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "ROOT", tmp_path)
     monkeypatch.setattr(page, "PAGE", tmp_path / "docs" / "page.md")
-    assert page.main(["generate", "--check"]) == 1
-    assert "differs" in capsys.readouterr().out and not page.PAGE.exists()
+    assert page.main(["generate", "--check"]) == 1 and not page.PAGE.exists()
     assert page.main(["generate"]) == 0 and page.PAGE.read_text() == page.page()
-    page.PAGE.write_text(page.page().replace("`1.0`", "`3.0`"))
-    assert page.main(["generate", "--check"]) == 1
 
 
 def test_defaults_that_are_not_those_of_the_documents():
-    assert page.other_defaults() == {"num_train_epochs": (1.0, (3.0,))}
+    assert page.other_defaults() == {"num_train_epochs": (1.0, [3.0])}
     compression = page.other_defaults(page.CompressionArguments)
-    assert compression["warmup_ratio"] == (0.1, (0.0,))
-    assert compression["logging_steps"] == (100, (500,))
+    assert compression["warmup_ratio"] == (0.1, [0.0])
+    assert compression["logging_steps"] == (100, [500])
     assert page.filled_in()["batch_size_list"] == [4, 8, 16]
     text = page.page()
     for name in page.fields(page.CompressionArguments):
@@ -302,21 +299,40 @@ def test_save_on_each_node_lets_a_second_machine_save(tmp_path, second_machine):
 # ---- directories and tasks
 
 
+CADENCE = [  # options, then the steps after which there are checkpoints, evaluations and logs
+    ({"save_strategy": "no", "logging_strategy": "no"}, [], [], []),
+    ({"save_strategy": "steps", "save_steps": 2, "logging_steps": 2}, [2, 4], [], [2, 4]),
+    ({"save_strategy": "steps", "save_steps": 0, "logging_strategy": "epoch"}, [], [], [3, 5]),
+    ({"save_strategy": "epoch", "logging_strategy": "steps"}, [3, 5], [], [1, 2, 3, 4, 5]),
+    ({"evaluation_strategy": "no", "eval_steps": 2}, [], [], [1, 2, 3, 4, 5]),
+    ({"evaluation_strategy": "steps", "eval_steps": 2}, [], [2, 4], [1, 2, 3, 4, 5]),
+    ({"evaluation_strategy": "steps", "logging_steps": 3}, [], [3], [3]),
+    ({"evaluation_strategy": "epoch"}, [], [3, 5], [1, 2, 3, 4, 5]),
+    (  # the first step is logged, but not evaluated
+        {"evaluation_strategy": "steps", "eval_steps": 9, "logging_steps": 2}
+        | {"logging_first_step": True},
+        [], [], [1, 2, 4],
+    ),
+]  # fmt: skip
+
+
 @both
-@shows("seen", "output_dir", "save_strategy", "save_steps")
-def test_checkpoints_come_as_asked(tmp_path, kind):
-    cases = [
-        ({"save_strategy": "no"}, []),
-        ({"save_strategy": "steps", "save_steps": 2}, ["checkpoint-2", "checkpoint-4"]),
-        ({"save_strategy": "steps", "save_steps": 0}, []),
-        ({"save_strategy": "epoch"}, ["checkpoint-3", "checkpoint-5"]),
-    ]
-    for number, (options, found) in enumerate(cases):
+@shows("seen", "output_dir", "save_strategy", "save_steps", "evaluation_strategy", "eval_steps")
+@shows("seen", "logging_strategy", "logging_steps", "logging_first_step")
+def test_checkpoints_evaluations_and_logs_come_when_the_arguments_say(tmp_path, rows, kind):
+    every = losses(trained(tmp_path / "every", kind, max_steps=5))
+    for number, (options, saved, evaluated, logged) in enumerate(CADENCE):
         directory = tmp_path / str(number)
-        trainer = build(directory, kind, max_steps=5, **options)
+        trainer = build(directory, kind, max_steps=5, eval_dataset=rows[:8], **options)
         assert directory.is_dir()
         trainer.train()
-        assert checkpoints(directory) == found
+        assert checkpoints(directory) == [f"checkpoint-{step}" for step in saved]
+        assert steps(trainer, "eval_loss") == evaluated
+        assert steps(trainer, "loss") == logged
+        for first, last, loss in zip([0, *logged], logged, losses(trainer), strict=False):
+            assert loss == pytest.approx(np.mean(every[first:last]), abs=1e-6)
+    with pytest.raises(ValueError, match="non-zero --logging_steps"):
+        arguments(tmp_path, logging_steps=0)
 
 
 @shows("course only", "overwrite_output_dir")
@@ -658,40 +674,14 @@ def test_rates_of_all_steps(tmp_path, kind, schedule, warmup, steps_of_warmup):
 
 @shows("seen", "warmup_ratio", "warmup_steps")
 def test_the_first_step_of_a_warm_up_changes_nothing(tmp_path):
-    for warmup in ({"warmup_steps": 1}, {"warmup_ratio": 0.5}):
-        trainer = build(tmp_path, learning_rate=0.01, lr_scheduler_type="linear", **warmup)
-        before = weights(trainer)
-        trainer.add_callback(stop := StopAfter(1))
-        trainer.train()
-        assert stop.stopped
-        for name, value in weights(trainer).items():
+    for warmup in ({"warmup_steps": 1}, {"warmup_ratio": 1.0}):
+        before, after, _ = one_step(tmp_path, lr_scheduler_type="linear", **warmup)
+        for name, value in after.items():
             np.testing.assert_array_equal(value, before[name])
     assert arguments(tmp_path, warmup_ratio=0.3).get_warmup_steps(8) == 3  # the Trainer takes 2
 
 
-class StopAfter(TrainerCallback):
-    def __init__(self, step: int) -> None:
-        self.step, self.stopped = step, False
-
-    def on_step_end(self, args, state, control, **kwargs):
-        self.stopped = control.should_training_stop = state.global_step >= self.step
-
-
 # ---- evaluation and the best model
-
-
-@both
-@shows("seen", "evaluation_strategy", "eval_steps")
-def test_evaluations_come_as_asked(tmp_path, rows, kind):
-    options = {"max_steps": 5, "eval_dataset": rows}
-    cases = [
-        ({"evaluation_strategy": "no", "eval_steps": 2}, []),
-        ({"evaluation_strategy": "steps", "eval_steps": 2}, [2, 4]),
-        ({"evaluation_strategy": "steps", "logging_steps": 3}, [3]),
-        ({"evaluation_strategy": "epoch"}, [3, 5]),
-    ]
-    for case, found in cases:
-        assert steps(trained(tmp_path, kind, **options, **case), "eval_loss") == found
 
 
 @both
@@ -769,28 +759,6 @@ def test_what_the_best_model_is_without_more_words(tmp_path, rows):
 
 
 # ---- logs
-
-
-@both
-@shows("seen", "logging_strategy", "logging_steps", "logging_first_step")
-def test_logs_come_as_asked(tmp_path, rows, kind):
-    every = losses(trained(tmp_path, kind, max_steps=5))
-    cases = [
-        ({"logging_strategy": "no"}, []),
-        ({"logging_strategy": "steps", "logging_steps": 2}, [2, 4]),
-        ({"logging_steps": 2, "logging_first_step": True}, [1, 2, 4]),
-        ({"logging_strategy": "epoch"}, [3, 5]),
-    ]
-    for case, found in cases:
-        options = {"evaluation_strategy": "steps", "eval_steps": 100, "eval_dataset": rows}
-        trainer = trained(tmp_path, kind, max_steps=5, **options, **case)
-        assert steps(trainer, "loss") == found
-        assert steps(trainer, "eval_loss") == []  # the first step neither
-        for number, loss in zip(found, losses(trainer), strict=True):
-            since = max([step for step in found if step < number], default=0)
-            assert loss == pytest.approx(np.mean(every[since:number]), abs=1e-6)
-    with pytest.raises(ValueError, match="non-zero --logging_steps"):
-        arguments(tmp_path, logging_steps=0)
 
 
 @shows("seen", "report_to", "logging_dir")
