@@ -181,7 +181,7 @@ def match(
     Returns:
         Mentions that do not overlap, with offsets in the joined text.
     """
-    pairs = [(piece, None) if isinstance(piece, str) else piece for piece in pieces]
+    pairs: list[Any] = [(piece, None) if isinstance(piece, str) else piece for piece in pieces]
     words, classes = [word for word, _ in pairs], [kind for _, kind in pairs]
     offsets = [0]
     for word in words:
