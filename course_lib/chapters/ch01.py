@@ -29,7 +29,7 @@ def length_histogram(
     """Show how long texts are, and how many of them a maximum would cut.
 
     Args:
-        lengths: one length a text, in `unit`.
+        lengths: one per text, in `unit`.
         max_seq_length: where texts will be cut, in the same unit; None draws no limit.
         unit: what was counted ("characters", "tokens").
         title: default: the number of texts.
@@ -62,33 +62,18 @@ def length_histogram(
             for bar, left in zip(bars, edges[:-1], strict=True):
                 if left > max_seq_length:
                     bar.set(facecolor=COLORS[1], hatch="////", edgecolor="white")
-            axes.axvline(
-                max_seq_length + 0.5, color=COLORS[1], linewidth=1.6, linestyle="--", marker=""
-            )
-            room = max_seq_length < 0.7 * end
-            direct_label(
-                axes,
-                max_seq_length,
-                top * 0.84,
-                f"max_seq_length {max_seq_length}\ncuts {cut:.1%} of the texts",
-                "#A84A00",
-                xytext=(6 if room else -6, 0),
-                ha="left" if room else "right",
-                bbox=PAPER,
-            )
+            limit = {"color": COLORS[1], "linewidth": 1.6, "linestyle": "--", "marker": ""}
+            axes.axvline(max_seq_length + 0.5, **limit)
+            text = f"max_seq_length {max_seq_length}\ncuts {cut:.1%} of the texts"
+            right = {"xytext": (6, 0), "ha": "left"}
+            side = right if max_seq_length < 0.7 * end else {"xytext": (-6, 0), "ha": "right"}
+            direct_label(axes, max_seq_length, top * 0.84, text, "#A84A00", **side, bbox=PAPER)
         axes.set_title(title or f"{values.size:,} texts")
         beyond = int((values > end).sum())
         if beyond:
-            note = f"{beyond} longer, up to {longest:,}"
-            axes.annotate(
-                f"{note} \u2192",
-                (1, 0.03),
-                xycoords="axes fraction",
-                ha="right",
-                va="bottom",
-                color=MUTED,
-                fontsize=9,
-            )
+            note = f"{beyond} longer, up to {longest:,} \u2192"
+            corner = {"xycoords": "axes fraction", "ha": "right", "va": "bottom"}
+            axes.annotate(note, (1, 0.03), **corner, color=MUTED, fontsize=9)
         alt = (
             f"Histogram of the lengths of {values.size:,} texts in {unit}: median {median}, "
             f"95th percentile {high}, longest {longest:,}."

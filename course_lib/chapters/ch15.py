@@ -44,8 +44,6 @@ def compare_imbalance(
 
     Args:
         learner: as `course_lib.tasks.labels.few_labels` describes it.
-        train, dev: unbalanced, as in practice.
-        rare: the class of interest.
         progress: called with the name of each remedy before it is tried.
 
     Returns:
@@ -79,20 +77,18 @@ def imbalance_table(
 ) -> pd.DataFrame:
     """Macro F1 and the scores of the rare class, each remedy against the first, paired.
 
-    Recall does not depend on how many examples a class has; precision and F1 do. Few examples of
-    the rare class make its recall uncertain, so the test set may hold more of them than in
-    practice: with `ratio`, all scores are those that the same recalls give at that ratio.
+    Few examples of the rare class make its recall uncertain, so the test set may hold more of them
+    than in practice: with `ratio`, all scores are those that the same recalls give at that ratio.
 
     Args:
         labels: true classes, [N].
         predictions: classes by remedy, [N] or [seeds, N] (scores are then means over the seeds).
-        ratio: examples of the other classes per example of the rare class; None leaves them as
-            they are.
+        ratio: examples of the other classes per example of the rare class; None: as they are.
 
     Returns:
         One row per remedy: "macro F1", "accuracy", "recall" and "precision" of the rare class;
-        "gain" of macro F1 and "recall gain" over the first remedy, each with the "low" and "high"
-        end of a 95% bootstrap interval over the test examples, drawn class by class.
+        "gain" of macro F1 and "recall gain", each with the "low" and "high" end of a 95% bootstrap
+        interval over the test examples, drawn class by class.
     """
     labels = np.asarray(labels)
     counts = np.bincount(labels)
@@ -113,8 +109,7 @@ def imbalance_table(
         name: _scores(labels, np.atleast_2d(answers), weights, rare)
         for name, answers in predictions.items()
     }
-    first = next(iter(scores.values()))
-    table = {}
+    table, first = {}, next(iter(scores.values()))
     for name, values in scores.items():
         row = {score: value[0] for score, value in values.items()}
         for score, gain in (("macro F1", "gain"), ("recall", "recall gain")):
@@ -144,12 +139,10 @@ def _scores(labels, answers, weights, rare) -> dict[str, np.ndarray]:
 def precision_recall(
     probabilities: Sequence[float], true: Sequence[bool], threshold: float = 0.5, name: str = ""
 ) -> CourseFigure:
-    """Show precision against recall of one class at all thresholds, and the point of one.
+    """Show precision against recall of one class, with the point of one threshold.
 
     Args:
-        probabilities: of the class, [N].
-        true: which examples are of the class, [N].
-        threshold: marked on the curve.
+        probabilities, true: of the class, [N]; which examples are of it, [N].
         name: of the class, for the title.
     """
     values, has = np.asarray(probabilities), np.asarray(true, bool)
@@ -164,16 +157,15 @@ def precision_recall(
         )
         point = {"color": COLORS[1], "marker": "D", "linestyle": "", "markersize": 9}
         axes.plot(recall, precision, label=f"threshold {threshold:.2f}", **point)
-        chance = {"color": MUTED, "linewidth": 1, "linestyle": ":", "marker": ""}
-        axes.axhline(has.mean(), label="chance", **chance)
+        axes.axhline(has.mean(), label="chance", color=MUTED, linewidth=1, linestyle=":", marker="")
         result = f"recall {recall:.2f}, precision {precision:.2f}"
         axes.set(title=f"{drawable(name)} at {threshold:.2f}: {result}".strip())
         axes.set(xlabel="recall", ylabel="precision", xlim=(-0.02, 1.02), ylim=(0, 1.05))
         axes.set_aspect("auto")
         axes.grid()
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-        alt = f"Precision against recall, {has.sum()} of {has.size} examples are of the class. "
-        return finish(figure, alt + f"At the threshold {threshold:.2f}: {result}.")
+        alt = f"Precision against recall, {has.sum()} of {has.size} examples are of the class"
+        return finish(figure, f"{alt}. At the threshold {threshold:.2f}: {result}.")
 
 
 def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> CourseFigure:
@@ -181,7 +173,7 @@ def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> Cours
 
     Args:
         points: from `course_lib.tasks.labels.curve_points`.
-        chance: accuracy of guessing, drawn as a line.
+        chance: accuracy of guessing.
     """
     sizes = sorted(set(points.index.get_level_values("examples")))
     with course_style():
@@ -192,10 +184,9 @@ def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> Cours
             line = points.xs(name, level="learner").sort_index()
             spread = [line["accuracy"] - line["low"], line["high"] - line["accuracy"]]
             shift = 1.04 ** (number - (len(names) - 1) / 2)  # so that bars do not hide each other
-            axes.errorbar(
-                line.index * shift, line["accuracy"], np.maximum(spread, 0), capsize=3,
-                elinewidth=1.2, label=drawable(name), **series_style(number),
-            )  # fmt: skip
+            style = {"capsize": 3, "elinewidth": 1.2, **series_style(number)}
+            bars = np.maximum(spread, 0)
+            axes.errorbar(line.index * shift, line["accuracy"], bars, label=drawable(name), **style)
         if chance is not None:
             axes.axhline(chance, color=MUTED, linewidth=1, linestyle=":", marker="", label="chance")
         axes.set(xscale="log", xlabel="labelled examples", ylabel="accuracy")
