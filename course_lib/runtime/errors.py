@@ -44,7 +44,7 @@ def one_line(text: str) -> str:
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def whole(name: str, value: Any, min_: float = -math.inf, max_: float = math.inf) -> int:
+def whole(name: str, value: Any, min_: int, max_: float = math.inf) -> int:
     """Return a whole number as an int, NumPy's too; raise InputError about `name` otherwise.
 
     Raises:
@@ -53,23 +53,8 @@ def whole(name: str, value: Any, min_: float = -math.inf, max_: float = math.inf
     fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not fits or not min_ <= value <= max_:
         bounds = f" from {min_} to {max_}" if max_ < math.inf else f" of at least {min_}"
-        wanted = f"a whole number{bounds if min_ > -math.inf else ''}"
-        raise InputError(name, f"is {value!r}", wanted)
+        raise InputError(name, f"is {value!r}", f"a whole number{bounds}")
     return int(value)
-
-
-def finite(name: str, value: Any, above: float = -math.inf, below: float = math.inf) -> float:
-    """Return a finite number between two others as a float; raise InputError otherwise.
-
-    Raises:
-        InputError: another type, a bool, or a number out of bounds.
-    """
-    fits = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not fits or not above < value < below or not math.isfinite(value):
-        low = f" above {above}" if above > -math.inf else ""
-        high = f" below {below}" if below < math.inf else ""
-        raise InputError(name, f"is {value!r}", f"a finite number{low}{high}")
-    return float(value)
 
 
 def numbers_in(name: str, values: object, kind: str = "float64") -> np.ndarray:
