@@ -314,9 +314,9 @@ def entry(data):
 # fmt: off
 WRONG = [
     ("offset", set_to(answer, "answer_start", 10), 18,
-     r"\.answers\[1\] '北京' is not at 10; expected the offset 4, where it stands"),
+     r"\.answers\[1\] '北京' is not at 10; expected the offset 4, where it is"),
     ("negative", set_to(answer, "answer_start", -3), 18, r"'北京' is not at -3"),
-    ("other text", set_to(answer, "text", "上海"), 18, r"'上海' is not at 11; .* one where it is"),
+    ("other text", set_to(answer, "text", "上海"), 18, r"'上海' is not at 11; .* that it contains"),
     ("boolean", set_to(answer, "answer_start", True), 18,
      r"answer_start is JSON boolean; expected a whole"),
     ("float", set_to(answer, "answer_start", 11.0), 18, r"answer_start is 11.0; expected a whole"),

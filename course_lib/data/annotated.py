@@ -18,7 +18,7 @@ from course_lib.data.readers import (
     line_of,
     listed,
     read_content,
-    read_labelled,
+    read_labeled,
     shown,
     split_lines,
 )
@@ -194,7 +194,7 @@ def read_pairs(
         InputError: as for `read_examples`.
     """
     texts = ("sentence1", "sentence2")
-    return read_labelled(path, texts, label_list, columns, encoding, require_label)
+    return read_labeled(path, texts, label_list, columns, encoding, require_label)
 
 
 def read_squad(
@@ -229,7 +229,7 @@ def read_squad(
                 name = file.text(question, "id", question_place)
                 if name in seen:
                     problem = f"{question_place} has the id {shown(name)} of {seen[name]}"
-                    file.refuse(problem, "an id of its own", question)
+                    file.refuse(problem, "a different id for each question", question)
                 seen[name] = question_place
                 impossible = question.get("is_impossible", False)
                 if not isinstance(impossible, bool):
@@ -256,13 +256,13 @@ def read_squad(
 
 
 def _answers(file: _Json, question: dict, where: str, context: str) -> Iterator[tuple[str, int]]:
-    for place, item in file.objects(question, "answers", where):
-        answer = file.text(item, "text", place)
-        start = file.get(item, "answer_start", int, place)
+    for item_place, item in file.objects(question, "answers", where):
+        answer = file.text(item, "text", item_place)
+        start = file.get(item, "answer_start", int, item_place)
         if start < 0 or not context.startswith(answer, start):
-            found = context.find(answer)
-            offset = f"{found}, where it stands" if found >= 0 else "one where it is"
-            problem = f"{place} {shown(answer)} is not at {start}"
+            place = context.find(answer)
+            offset = f"{place}, where it is" if place >= 0 else "of a text that it contains"
+            problem = f"{item_place} {shown(answer)} is not at {start}"
             file.refuse(problem, f"the offset {offset} in the context", item)
         yield answer, start
 
@@ -299,12 +299,12 @@ class _Json:
         if key not in value:
             problem = f"{where} has no {key!r} (found {listed(value) or 'nothing'})"
             self.refuse(problem, key, value)
-        found = value[key]
-        if not isinstance(found, kind) or isinstance(found, bool):
+        item = value[key]
+        if not isinstance(item, kind) or isinstance(item, bool):
             names = {str: "a string", list: "an array", int: "a whole number"}
-            got = found if kind is int and isinstance(found, float) else f"JSON {json_type(found)}"
-            self.refuse(f"{where}.{key} is {got}", names[kind], value)
-        return found
+            what = item if kind is int and isinstance(item, float) else f"JSON {json_type(item)}"
+            self.refuse(f"{where}.{key} is {what}", names[kind], value)
+        return item
 
     def objects(self, value: dict, key: str, where: str) -> Iterator[tuple[str, dict]]:
         for number, item in enumerate(self.get(value, key, list, where)):

@@ -334,7 +334,7 @@ def create_dataloader(
         tokenizer: any PaddleNLP tokenizer.
         mode: "train" shuffles; call `loader.batch_sampler.set_epoch(epoch)` before each epoch.
             "dev" and "test" do not shuffle, and `loader.batch_sampler.restore(results)` puts one
-            result an example back into the order of `dataset`.
+            result per example back into the order of `dataset`.
         batch_size: examples a batch; not looked at when `batching` is "tokens".
         max_seq_length: tokens; longer texts are cut.
         batching: "grouped", batches of similar length; "plain", a plain shuffle, or the data's

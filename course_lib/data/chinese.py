@@ -1,7 +1,7 @@
 """Chinese text as it is typed: full and half width, traditional and simplified, unknown characters.
 
 `normalize` writes a text in one way and remembers where each character came from, so that a span
-found in the normalised text (an entity, an answer) is a span of the original, too.
+found in the normalized text (an entity, an answer) is a span of the original, too.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def normalize(text: str, width: bool = True, simplify: bool = True) -> tuple[str
 def original_span(
     start: int, end: int, offsets: Sequence[int], original_length: int
 ) -> tuple[int, int]:
-    """Where a span of a normalised text stands in the original.
+    """Where a span of a normalized text is in the original.
 
     Args:
-        start, end: characters `start` to `end - 1` of the normalised text.
+        start, end: characters `start` to `end - 1` of the normalized text.
         offsets: as `normalize` gives them.
         original_length: characters of the original.
 
     Returns:
-        `(start, end)` in the original: the least that covers all characters of which the span has a
-        part. Half of a character (m of ㎡) gives the whole.
+        `(start, end)` in the original: the shortest span that covers every character of which a
+        part is in the span. Half of a character (m of ㎡) gives the whole.
 
     Raises:
         InputError: the span is empty or leaves the text.

@@ -142,8 +142,8 @@ def candidates(question: Question) -> list[Mention]:
                 continue  # within the sentence, which is not in the context
             named.append(mention._replace(start=offset + start))
         offset += len(piece) + 1
-    asked = question_row(question)["question"]
-    return [each for each in named if each.kind == question.kind and each.name not in asked]
+    sentence = question_row(question)["question"]
+    return [each for each in named if each.kind == question.kind and each.name not in sentence]
 
 
 def _pieces(question: Question) -> Iterator[tuple[int, str]]:

@@ -202,7 +202,7 @@ def _write_questions(examples: Iterable[dict], path: str | os.PathLike, impossib
     seen: set[str] = set()
     for name, example in _named(examples, path):
         if name in seen:
-            raise InputError(f"example {name}", "the id comes again", "an id of its own")
+            raise InputError(f"example {name}", "the id comes again", "each id once")
         seen.add(name)
         title, context = example.get("title", ""), example["context"]
         for key, text in (

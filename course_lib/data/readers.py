@@ -1,4 +1,4 @@
-"""Reading a user's own labelled texts: TSV, CSV and JSONL, with errors that name the line.
+"""Reading a user's own labeled texts: TSV, CSV and JSONL, with errors that name the line.
 
 TSV knows no quoting: a quotation mark is a character like any other, and a text cannot hold a tab
 or a line break. In CSV, as Python's csv module reads it, a quoted text may hold commas, doubled
@@ -45,7 +45,7 @@ def read_examples(
     encoding: str = "utf-8-sig",
     require_label: bool = True,
 ) -> MapDataset:
-    """Read labelled texts from a .tsv, .csv or .jsonl file.
+    """Read labeled texts from a .tsv, .csv or .jsonl file.
 
     Args:
         path: the file; its suffix says how it is read.
@@ -66,10 +66,10 @@ def read_examples(
         InputError: anything in the file that is not as described, with its line. Of collected
             labels there must be two, each seen twice: one seen once is a typing error.
     """
-    return read_labelled(path, ("text",), label_list, columns, encoding, require_label)
+    return read_labeled(path, ("text",), label_list, columns, encoding, require_label)
 
 
-def read_labelled(
+def read_labeled(
     path: str | os.PathLike,
     texts: Sequence[str],
     label_list: Sequence[str | int] | None,
@@ -255,7 +255,7 @@ def _plain_texts(content: str, where: str | os.PathLike) -> list[str]:
     while lines and is_blank(lines[-1]):
         lines.pop()
     if not lines:
-        raise InputError(where, "holds no text", "one text a line")
+        raise InputError(where, "holds no text", "one text per line")
     for number, line in enumerate(lines, 1):
         check_text(line, where, number)
     return lines
@@ -356,7 +356,7 @@ def json_object(line: str, path: str | os.PathLike, number: int, expected: str) 
     """Read a line of JSONL.
 
     Raises:
-        InputError: it is no JSON object; a file that is one array is told what it is.
+        InputError: it is not a JSON object; the message says so where the file is one array.
     """
     array = number == 1 and line.lstrip().startswith("[")
     try:
@@ -364,7 +364,7 @@ def json_object(line: str, path: str | os.PathLike, number: int, expected: str) 
     except json.JSONDecodeError as error:
         problem = f"not valid JSON ({error.msg} at column {error.colno})"
         if not array:
-            raise InputError(path, problem, "one JSON object a line", number) from None
+            raise InputError(path, problem, "one JSON object per line", number) from None
         record = []
     except (RecursionError, ValueError):
         raise InputError(path, "JSON out of bounds", "a flat JSON object", number) from None
@@ -373,7 +373,7 @@ def json_object(line: str, path: str | os.PathLike, number: int, expected: str) 
     problem = f"JSON {json_type(record)}, not an object"
     if array:
         problem = "the file is a JSON array, not JSONL"
-        expected += " a line (in doccano export as JSONL, not JSON; elsewhere: jq -c '.[]' FILE)"
+        expected += " per line (in doccano export as JSONL, not JSON; elsewhere: jq -c '.[]' FILE)"
     raise InputError(path, problem, expected, number)
 
 

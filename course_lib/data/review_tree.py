@@ -101,8 +101,8 @@ def load_review_tree(
     """Load splits of the review tree: texts with the paths of their labels.
 
     Args:
-        splits: "train", "dev" or "test" for one MapDataset, labelled by rules; "gold" for those
-            reviews of test that were labelled by reading; a list or tuple of them for a list.
+        splits: "train", "dev" or "test" for one MapDataset, labeled by rules; "gold" for those
+            reviews of test that were labeled by reading; a list or tuple of them for a list.
             They are the splits and examples of `load_reviews`.
         max_examples, seed: as for `load_reviews`.
 

@@ -73,7 +73,7 @@ _MASKS = (
 
 
 def clean(line: str) -> str:
-    """Normalise a line and mask what could point to a person.
+    """Normalize a line and mask what could point to a person.
 
     Numeric character references become characters; full-width letters and digits half-width
     (punctuation keeps its width: `，` and `,` are different habits of writing, and ERNIE's
@@ -102,7 +102,7 @@ def read_lines(file: str) -> tuple[str, ...]:
 
 
 def example(file: str, line: int) -> dict[str, str | int]:
-    """The example that stands in a 1-based line of a file."""
+    """The example in a 1-based line of a file."""
     return {
         "text": clean(read_lines(file)[line - 1]),
         "label": FILES[file],

@@ -1,8 +1,8 @@
-"""A tokenizer's own tokens, and where each of them stands in the text.
+"""A tokenizer's own tokens, and where each of them is in the text.
 
 The tokens always are those of `tokenizer.tokenize`, with added words and special tokens: the
 tokenizer itself cuts the text, and only the places are found here. PaddleNLP 2.8.1's
-`get_offset_mapping` searches for each token in what is left of the text: of neighbouring words that
+`get_offset_mapping` searches for each token in what is left of the text: of neighboring words that
 are [UNK], the first gets one character and the next all the rest, and some texts stop it with
 IndexError.
 """
@@ -24,14 +24,14 @@ _sizes_of: WeakKeyDictionary = WeakKeyDictionary()  # BasicTokenizer -> characte
 
 
 def tokenize_with_offsets(text: str, tokenizer) -> tuple[list[str], list[Span]]:
-    """The tokens of `tokenizer.tokenize(text)` and where each stands in the text.
+    """The tokens of `tokenizer.tokenize(text)` and where each is in the text.
 
     Args:
         tokenizer: a WordPiece tokenizer with a BasicTokenizer (ErnieTokenizer, BertTokenizer).
 
     Returns:
         Tokens, and for each (first, end): it was made of `text[first:end]`. A token of a word that
-        is [UNK] as a whole stands for the whole word. Spans rise and do not overlap, except where
+        is [UNK] as a whole covers the whole word. Spans rise and do not overlap, except where
         one character became several tokens, which then share it. White space, control characters
         and accents alone (where letters are lowered) belong to no token but an added one.
 
@@ -39,7 +39,8 @@ def tokenize_with_offsets(text: str, tokenizer) -> tuple[list[str], list[Span]]:
         InputError: another kind of tokenizer.
     """
     words = list(words_with_offsets(text, tokenizer))
-    return [token for own, _ in words for token in own], [span for _, own in words for span in own]
+    tokens = [token for pieces, _ in words for token in pieces]
+    return tokens, [span for _, spans in words for span in spans]
 
 
 def words_with_offsets(text: str, tokenizer) -> Iterator[tuple[list[str], list[Span]]]:
@@ -69,15 +70,15 @@ def words_with_offsets(text: str, tokenizer) -> Iterator[tuple[list[str], list[S
                 sizes[character] = len("".join(basic.tokenize(character)))
             ahead += [places[at]] * sizes[character]
             at += 1
-        own, ahead = ahead[: len(word)], ahead[len(word) :]
+        places_in_word, ahead = ahead[: len(word)], ahead[len(word) :]
         pieces = wordpiece.tokenize(word)
         if len(pieces) == 1:  # the word, or [UNK] for all of it
-            yield pieces, [(own[0], own[-1] + 1)]
+            yield pieces, [(places_in_word[0], places_in_word[-1] + 1)]
             continue
         begin, spans = 0, []
         for piece in pieces:
             end = begin + len(piece) - 2 * (begin > 0)  # without the ## of a continuation
-            spans.append((own[begin], own[end - 1] + 1))
+            spans.append((places_in_word[begin], places_in_word[end - 1] + 1))
             begin = end
         yield pieces, spans
 
