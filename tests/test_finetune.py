@@ -92,19 +92,14 @@ def test_what_is_wrong_is_said_before_anything_is_read(experiment, tmp_path):
     [
         ("{", "is not JSON"),
         ("[1]", "holds a list; expected an object"),
-        ('{"output_dir": null}', "its output_dir is null; expected str, or no output_dir"),
-        ('{"output_dir": ["a", "b"]}', r'its output_dir is \["a", "b"\]'),
-        ('{"train_examples": null}', "its train_examples is null"),
-        ('{"learningrate": 1}', "has a key 'learningrate', which is no argument; .* learning_rate"),
-        ('{"zzz": 1}', "has a key 'zzz', which is no argument; expected an argument of --help"),
-        ('{"learning_rate": "fast"}', 'its learning_rate is "fast"; expected float'),
-        ('{"fp16": "maybe"}', 'its fp16 is "maybe"; expected '),
-        (
-            '{"evaluation_strategy": "never"}',
-            'its evaluation_strategy is "never"; expected no, steps, epoch',
-        ),
+        ('{"output_dir": null}', "its output_dir is null; .* or no output_dir"),
+        ('{"output_dir": ["a", "b"]}', r"cannot be used .*'b'"),
+        ('{"learningrate": 1}', "cannot be used .*--learningrate=1.* of --help"),
+        ('{"learning_rate": "fast"}', "cannot be used .*--learning_rate: invalid float.*fast"),
+        ('{"fp16": "maybe"}', "cannot be used .*--fp16"),
+        ('{"evaluation_strategy": "never"}', "cannot be used .*--evaluation_strategy: .*never"),
         ('{"report_to": []}', r"its report_to is \[\]"),
-        ('{"seed": {"a": 1}}', 'its seed is {"a": 1}; expected int'),
+        ('{"seed": {"a": 1}}', 'its seed is {"a": 1}; expected a number'),
     ],
 )
 def test_a_file_of_arguments_that_is_wrong_is_named_with_its_key(text, message, tmp_path):

@@ -12,14 +12,12 @@ On GPUs leave out `--backend gloo` and say `--devices 0,1`; on several machines 
 from __future__ import annotations
 
 import json
-import os
 import sys
-from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from course_lib.data import convert_example, load_reviews
 from course_lib.models import freeze_layers, load_backbone, trust_pickles
@@ -41,10 +39,8 @@ from paddlenlp.trainer import EvalPrediction, PdArgumentParser, TrainingArgument
 class DataArguments:
     """What is read."""
 
-    train_examples: int | None = field(
-        default=None, metadata={"help": "so many reviews, default all"}
-    )
-    dev_examples: int = field(default=None, metadata={"help": "so many reviews, default all"})  # type: ignore[assignment]
+    train_examples: int = field(default=None, metadata={"help": "how many, default all"})  # type: ignore[assignment]
+    dev_examples: int = field(default=None, metadata={"help": "how many, default all"})  # type: ignore[assignment]
     max_seq_length: int = field(default=128, metadata={"help": "tokens; longer texts are cut"})
 
 
@@ -75,31 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> dict:
         launch also writes it to `all_results.json` in the output directory.
 
     Raises:
-        InputError: an argument, in the file or not, that there is not or that makes no sense; as
+        InputError: an argument, in the file or not, that does not exist or makes no sense; as
             `CourseTrainer.train`, `load_backbone` and `freeze_layers`.
     """
-    kinds = (TrainingArguments, DataArguments, ModelArguments)
-    parser = PdArgumentParser(kinds, allow_abbrev=False)
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0].endswith(".json"):
-        words[:1] = read_arguments(words[0], parser)
-    try:
-        args, data_args, model_args = parser.parse_args_into_dataclasses(words)
-    except ValueError as error:
-        raise InputError("the arguments", f"cannot be used ({error})", "those of --help") from None
-    check_arguments(args)
-    for name in ("train_examples", "dev_examples"):
-        if getattr(data_args, name) is not None:
-            whole(name, getattr(data_args, name), 1)
-    if not 0 <= model_args.dropout < 1:
-        raise InputError("dropout", f"is {model_args.dropout}", "0 or more and below 1")
-    source, output = model_args.model_name_or_path, Path(os.path.realpath(args.output_dir))
-    place = Path(os.path.realpath(source or ""))
-    if source is not None and output in (place, *place.parents):
-        problem = f"holds the model that is trained, {source}"
-        raise InputError(args.output_dir, problem, "an output_dir of its own")
-    if args.world_size == 1:  # a launch has chosen the device of each process
-        select_device(args.device if "--device" in words else None)
+    args, data_args, model_args = read_arguments(sys.argv[1:] if arguments is None else arguments)
     seed_everything(args.seed)  # before the model: its new head is random
     train_ds = load_reviews("train", max_examples=data_args.train_examples)
     dev_ds = load_reviews("dev", max_examples=data_args.dev_examples)
@@ -110,21 +85,17 @@ def main(arguments: Sequence[str] | None = None) -> dict:
         hidden_dropout_prob=model_args.dropout,
         attention_probs_dropout_prob=model_args.dropout,
     )
-    positions = model.config.max_position_embeddings
-    whole("max_seq_length", data_args.max_seq_length, 3, positions)
+    length = whole(
+        "max_seq_length", data_args.max_seq_length, 3, model.config.max_position_embeddings
+    )
     if model_args.freeze_layers:
         freeze_layers(model, model_args.freeze_layers)
-
-    def features(examples):
-        length = data_args.max_seq_length
-        return [convert_example(e, tokenizer, length, return_dict=True) for e in examples]
-
     throughput = ThroughputCallback()
     trainer = CourseTrainer(
         model=model,
         args=args,
-        train_dataset=features(train_ds),
-        eval_dataset=features(dev_ds),
+        train_dataset=[convert_example(e, tokenizer, length, return_dict=True) for e in train_ds],
+        eval_dataset=[convert_example(e, tokenizer, length, return_dict=True) for e in dev_ds],
         data_collator=DataCollatorWithPadding(tokenizer),
         tokenizer=tokenizer,
         compute_metrics=accuracy,
@@ -150,39 +121,60 @@ def main(arguments: Sequence[str] | None = None) -> dict:
     return result
 
 
-def read_arguments(file: str, parser: PdArgumentParser) -> list[str]:
-    """A JSON object of arguments as the words of a command line.
+def read_arguments(
+    words: Sequence[str],
+) -> tuple[TrainingArguments, DataArguments, ModelArguments]:
+    """The arguments of a command line, or of a JSON file before it, and the device chosen.
 
     Raises:
-        InputError: no JSON object, or a key or a value that is none of the parser's; it names both.
+        InputError: an argument that does not exist or makes no sense; it names the file.
     """
+    parser = PdArgumentParser(
+        (TrainingArguments, DataArguments, ModelArguments), allow_abbrev=False
+    )
+    words, where = list(words), "the arguments"
+    if words and words[0].endswith(".json"):
+        where = words[0]
+        words[:1] = _words(where)
+
+    def refuse(problem: object) -> NoReturn:
+        raise InputError(where, f"cannot be used ({problem})", "arguments of --help")
+
+    parser.error = refuse  # argparse would print and exit
+    try:
+        args, data_args, model_args = parser.parse_args_into_dataclasses(words)
+    except InputError:
+        raise
+    except ValueError as error:
+        refuse(error)
+    check_arguments(args)
+    for name in ("train_examples", "dev_examples"):
+        if getattr(data_args, name) is not None:
+            whole(name, getattr(data_args, name), 1)
+    if not 0 <= model_args.dropout < 1:
+        raise InputError("dropout", f"is {model_args.dropout}", "0 or more and below 1")
+    output, source = (Path(args.output_dir).resolve(), model_args.model_name_or_path)
+    if source is not None and output in (Path(source).resolve(), *Path(source).resolve().parents):
+        problem = f"holds the model that is trained, {source}"
+        raise InputError(args.output_dir, problem, "an output_dir of its own")
+    if args.world_size == 1:  # a launch has chosen the device of each process
+        select_device(args.device if "--device" in words else None)
+    return args, data_args, model_args
+
+
+def _words(file: str) -> list[str]:
+    """A JSON object of arguments as the words of a command line."""
     settings = read_json(file, "a JSON file of arguments")
     if not isinstance(settings, dict):
         problem = f"holds a {type(settings).__name__}"
         raise InputError(file, problem, 'an object, such as {"learning_rate": 1e-4}')
-    known = {field.name for kind in parser.dataclass_types for field in fields(kind) if field.init}
     words = []
     for key, value in settings.items():
-        if key not in known:
-            near = get_close_matches(key, known, 1)
-            expected = near[0] if near else "an argument of --help"
-            raise InputError(file, f"has a key {key!r}, which is no argument", expected)
-        option = parser._option_string_actions[f"--{key}"]
-        several = option.nargs == "+" and isinstance(value, list)
-        values = value if several else [value]
-        try:
-            if not values or any(one is None or isinstance(one, (list, dict)) for one in values):
-                raise ValueError
-            values = [str(one) for one in values]
-            read = [option.type(one) for one in values]
-            if option.choices is not None and not set(read) <= set(option.choices):
-                raise ValueError
-        except (ValueError, TypeError, ArgumentTypeError):
-            kind = getattr(option.type, "__name__", "value").replace("strtobool", "true or false")
-            expected = ", ".join(map(str, option.choices)) if option.choices else kind
+        values = value if isinstance(value, list) else [value]
+        if not values or any(one is None or isinstance(one, (list, dict)) for one in values):
             problem = f"its {key} is {json.dumps(value, ensure_ascii=False)}"
-            raise InputError(file, problem, f"{expected}, or no {key}") from None
-        words += [f"--{key}", *values] if several else [f"--{key}={values[0]}"]
+            raise InputError(file, problem, f"a number or a text, or no {key}")
+        words += [f"--{key}={values[0]}"] if len(values) == 1 else [f"--{key}", *map(str, values)]
     return words
 
 
