@@ -106,10 +106,12 @@ def test_a_plain_sampler_resumes_exactly_too(tmp_path):
 
 
 def test_only_the_newest_are_kept_and_a_new_run_replaces_the_old(tmp_path):
+    (tmp_path / "checkpoint-40").mkdir()  # of a Trainer
     runs.train(output_dir=tmp_path, keep_checkpoints=2)
     assert [path.name[-2:] for path in find_checkpoints(tmp_path)] == ["16", "24"]
     runs.train(output_dir=tmp_path, keep_checkpoints=2, epochs=1, seed=7)
     assert [path.name[-2:] for path in find_checkpoints(tmp_path)] == ["08"]
+    assert (tmp_path / "checkpoint-40").is_dir()
 
 
 def test_a_run_killed_with_sigkill_gives_the_bits_of_another_process(tmp_path):

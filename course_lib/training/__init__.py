@@ -14,7 +14,7 @@ _NAMES = {
     "loop": "create_optimizer fit",
     "metrics": "paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
     "prediction": "evaluate predict",
-    "reproducibility": "SWITCHES repeat_in_processes reproducible",
+    "reproducibility": "SWITCHES reproducible",
     "run": "History",
     "steps": "accumulated_step recomputing",
     "trainer": "CourseTrainer",

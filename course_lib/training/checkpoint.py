@@ -28,7 +28,6 @@ from paddle.base.layer_helper import LayerHelper
 
 REQUIRED = {"model.safetensors", "optimizer.safetensors", "state.json"}
 BEST = "best.safetensors"  # only where early stopping keeps the best weights
-_NAME = re.compile(r"checkpoint-(\d+)")
 _LEFTOVER = re.compile(r"\.checkpoint-\d{8}\.(tmp-\d+|previous|trash)")
 
 Arrays = dict[str, np.ndarray]
@@ -99,11 +98,16 @@ def restore_optimizer(
         optimizer._accumulators[accumulator][parameters[name].name].set_value(array)
 
 
-def find_checkpoints(directory: str | os.PathLike) -> list[Path]:
-    """The directories checkpoint-STEP in a directory, oldest first; none when it does not exist."""
-    found = [path for path in Path(directory).glob("checkpoint-*") if _NAME.fullmatch(path.name)]
-    directories = [path for path in found if path.is_dir()]
-    return sorted(directories, key=lambda path: int(path.name.removeprefix("checkpoint-")))
+def find_checkpoints(directory: str | os.PathLike, digits: str = r"\d{8}") -> list[Path]:
+    """The directories checkpoint-STEP in a directory, oldest first; none when it does not exist.
+
+    Args:
+        digits: how steps are written: `fit` fills up with zeros, a Trainer (`\\d+`) does not.
+    """
+    name = re.compile(f"checkpoint-({digits})")
+    steps = {path: name.fullmatch(path.name) for path in Path(directory).glob("checkpoint-*")}
+    found = [(int(step[1]), path) for path, step in steps.items() if step and path.is_dir()]
+    return [path for _, path in sorted(found)]
 
 
 def save_checkpoint(directory: str | os.PathLike, step: int, checkpoint: Checkpoint) -> Path:

@@ -225,7 +225,7 @@ def check_data(trainer: CourseTrainer) -> None:
         expected = 'return_tensors="np" or dataloader_num_workers=0'
         raise InputError("data_collator", problem, expected)
     parameters = inspect.signature(trainer.model.forward).parameters.values()
-    for name in batch.keys() - known:
+    for name in sorted(batch.keys() - known):
         if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
             problem = f"has a column {name!r}, which the model does not take"
             raise InputError("train_dataset", problem, "features without it")

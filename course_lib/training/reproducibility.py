@@ -1,19 +1,12 @@
-"""The same result every time: seeds, switches, and the proof in processes of their own."""
+"""The same result every time: seeds, switches, and digests to prove it."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import random
-import subprocess
-import sys
-import tempfile
-from collections.abc import Mapping
-from pathlib import Path
 
-from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.machine import child_environment
+from course_lib.runtime import seed_everything
 
 import numpy as np
 import paddle
@@ -71,46 +64,3 @@ def digest(model: paddle.nn.Layer) -> str:
     for name, value in sorted(model.state_dict().items()):
         sha.update(name.encode() + value.numpy().tobytes())
     return sha.hexdigest()
-
-
-def repeat_in_processes(
-    function: str,
-    arguments: Mapping[str, object] | None = None,
-    times: int = 2,
-    environment: Mapping[str, str] | None = None,
-    timeout: float = 600,
-) -> list:
-    """Call a function in new processes, one after another, and return what each gave.
-
-    Args:
-        function: "package.module:name", to be imported there.
-        arguments, results: JSON values.
-        environment: variables on top of this process's, such as `SWITCHES`.
-        timeout: seconds for each process.
-
-    Raises:
-        InputError: the function cannot be imported, or it raised.
-        subprocess.TimeoutExpired: it took too long.
-    """
-    module, _, name = function.partition(":")
-    call = (
-        "import importlib, json, sys; import course_lib; "
-        "function = getattr(importlib.import_module(sys.argv[1]), sys.argv[2]); "
-        "result = function(**json.loads(sys.argv[3])); "
-        "open(sys.argv[4], 'w').write(json.dumps(result))"
-    )
-    results = []
-    with tempfile.TemporaryDirectory(prefix="repeat-") as directory:
-        file = Path(directory, "result.json")
-        command = [sys.executable, "-c", call, module, name, json.dumps(dict(arguments or {}))]
-        command.append(str(file))
-        variables = {**child_environment(), **(environment or {})}
-        for _ in range(times):
-            process = subprocess.run(
-                command, env=variables, capture_output=True, text=True, timeout=timeout
-            )
-            if process.returncode:
-                reason = (process.stderr.strip().splitlines() or ["no message"])[-1][:200]
-                raise InputError(function, f"failed: {reason}", "a function that runs")
-            results.append(json.loads(file.read_text()))
-    return results

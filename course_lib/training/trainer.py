@@ -151,7 +151,7 @@ class CourseTrainer(Trainer):
             for callback, counter in zip(self._early_stopping(), patience, strict=False):
                 callback.early_stopping_patience_counter = counter
         elif self.args.should_save:  # with overwrite_output_dir: True must not find them later
-            for path in find_checkpoints(self.args.output_dir):
+            for path in find_checkpoints(self.args.output_dir, r"\d+"):
                 remove_checkpoint(path)
         logger = logging.getLogger("PaddleNLP")
         logger.addFilter(_finds_no_pickle)
@@ -370,7 +370,7 @@ class CourseTrainer(Trainer):
             self.state.best_model_checkpoint = best
 
     def _load_optimizer_and_scheduler(self, checkpoint) -> None:
-        if checkpoint is None or not Path(checkpoint, OPTIMIZER).is_file():
+        if checkpoint is None or self._upstream_format():
             super()._load_optimizer_and_scheduler(checkpoint)
         elif not self.args.ignore_load_lr_and_optim:
             # Upstream looks moments up by names such as linear_7.w_0_moment1_0 (2519), whose
@@ -393,7 +393,7 @@ class CourseTrainer(Trainer):
             verify_files(Path(resume), read_seal(Path(resume))["files"])
             return Path(resume)
         problem = "holds no complete checkpoint"
-        for path in reversed(find_checkpoints(self.args.output_dir)):
+        for path in reversed(find_checkpoints(self.args.output_dir, r"\d+")):
             try:
                 verify_files(path, read_seal(path)["files"])
                 return path
@@ -410,7 +410,7 @@ class CourseTrainer(Trainer):
         if foreign:
             problem = f"holds what no Trainer wrote: {', '.join(foreign[:3])}"
             raise InputError(directory, problem, "a directory of its own for each run")
-        earlier = [path for path in find_checkpoints(directory) if not _is_unfinished(path)]
+        earlier = [path for path in find_checkpoints(directory, r"\d+") if not _is_unfinished(path)]
         if self.resumed is None and earlier:
             raise InputError(
                 directory,
