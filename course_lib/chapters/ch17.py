@@ -172,8 +172,8 @@ def price_of_memory(
                 "difference": float(apart / max(np.abs(grad).max() for grad in first)),
             }
     model.clear_gradients()
-    index = pd.MultiIndex.from_tuples(rows, names=["parts", "recompute"])
-    return pd.DataFrame(list(rows.values()), index=index)
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    return table.rename_axis(["parts", "recompute"])
 
 
 def digests(model: paddle.nn.Layer, batch: Batch, evaluating: bool = True) -> dict[str, str]:
@@ -195,7 +195,6 @@ def tiny_training(seed: int | None = 42, evaluating: bool = True) -> dict[str, s
     ids = paddle.to_tensor(draw.randint(1, 100, [16, 12]))
     batch = [ids, paddle.zeros_like(ids), paddle.to_tensor(draw.randint(0, 2, [16]))]
     optimizer = paddle.optimizer.AdamW(1e-2, parameters=model.parameters())
-    model.train()
     for _ in range(4):
         accumulated_step(model, batch, 1, optimizer)
     return digests(model, batch, evaluating)

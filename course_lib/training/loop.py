@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from course_lib.data import ResumableBatchSampler
@@ -14,6 +13,7 @@ from course_lib.training.reproducibility import seed_step
 from course_lib.training.run import History, Run, Scalars, describe
 
 import paddle
+import paddle.nn.functional as F
 from paddlenlp.transformers import LinearDecayWithWarmup
 from tqdm.auto import tqdm
 
@@ -102,34 +102,30 @@ def fit(
         InputError: a checkpoint is damaged or was made with other settings or data; the loss or a
             weight is no longer a finite number.
     """
-    criterion = criterion or paddle.nn.CrossEntropyLoss()
-    total_steps = sum(_epoch_steps(train_loader, epoch) for epoch in range(epochs))
-    total_steps = total_steps if max_steps is None else min(total_steps, max_steps)
+    total_steps = _total_steps(train_loader, epochs, max_steps)
     optimizer, scheduler = create_optimizer(model, learning_rate, total_steps, warmup, weight_decay)
     settings: dict[str, Any] = {"seed": seed, "epochs": epochs}
     settings |= {"learning_rate": learning_rate, "warmup": warmup}
     settings |= {"weight_decay": weight_decay, "early_stopping": early_stopping, "monitor": monitor}
     settings |= {**describe(model, train_loader, dev_loader), "total_steps": total_steps}
     run = Run(model, optimizer, scheduler, output_dir, keep_checkpoints, settings)
-    if resume:
-        run.restore(None if resume is True else Path(resume))
+    run.restore(resume)
     bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)
     model.clear_gradients()  # an interrupted training may have left some
-    with training_mode(model), bar, Scalars(log_dir) as scalars:
+    with training_mode(model), bar, Scalars(log_dir, run.history) as scalars:
         while run.step < total_steps and not run.stopped:
             epoch_steps = _epoch_steps(train_loader, run.epoch)  # with a budget of tokens they vary
             for batch in _batches(train_loader, run.epoch, run.batch, seed):
                 seed_step(seed, run.step)
                 logits, labels = forward(model, batch)
-                loss = criterion(logits, labels)
+                loss = (criterion or F.cross_entropy)(logits, labels)
                 loss.backward()
-                rate = optimizer.get_lr()
                 optimizer.step()
-                scheduler.step()
                 optimizer.clear_grad()
+                run.end_step(float(loss), logits, labels, optimizer.get_lr())
+                scheduler.step()
 
-                run.end_step(float(loss), logits, labels, rate)
-                scalars.write(run.history)
+                scalars.write()
                 bar.update()
                 bar.set_postfix(epoch=run.epoch + 1, loss=f"{float(loss):.4f}", refresh=False)
                 if run.step == total_steps:
@@ -140,14 +136,16 @@ def fit(
 
             run.check_weights()
             run.end_epoch({} if dev_loader is None else evaluate(model, dev_loader))
-            if early_stopping is not None:
-                run.watch(monitor, early_stopping)
-            scalars.write(run.history)
+            run.watch(monitor, early_stopping)
+            scalars.write()
             run.save()
-        scalars.write(run.history)  # where nothing was left to do
-    if run.best is not None:
-        model.set_state_dict(run.best)
+    run.load_best()
     return run.history
+
+
+def _total_steps(loader: paddle.io.DataLoader, epochs: int, max_steps: int | None) -> int:
+    steps = sum(_epoch_steps(loader, epoch) for epoch in range(epochs))
+    return steps if max_steps is None else min(steps, max_steps)
 
 
 def _epoch_steps(loader: paddle.io.DataLoader, epoch: int) -> int:

@@ -103,8 +103,10 @@ class Run:
         self.epoch, self.batch = self.epoch + 1, 0
         self.loss_sum, self.correct, self.examples = 0.0, 0, 0
 
-    def watch(self, monitor: str, patience: int) -> None:
+    def watch(self, monitor: str, patience: int | None) -> None:
         """Keep the best weights by the last value of `monitor`; stop when nothing gets better."""
+        if patience is None:
+            return
         score, sign = self.history[monitor][-1], -1 if monitor == "dev_loss" else 1
         if self.best_score is None or sign * score > sign * self.best_score:
             self.best_score, self.epochs_without_gain = score, 0
@@ -112,6 +114,11 @@ class Run:
         else:
             self.epochs_without_gain += 1
             self.stopped = self.epochs_without_gain >= patience
+
+    def load_best(self) -> None:
+        """Put the weights of the best epoch into the model, where `watch` has kept them."""
+        if self.best is not None:
+            self.model.set_state_dict(self.best)
 
     def check_weights(self) -> None:
         """The loss of a step says nothing about the weights that the same step leaves behind."""
@@ -143,15 +150,17 @@ class Run:
         for path in find_checkpoints(self.output_dir)[: -self.keep]:
             remove_checkpoint(path)
 
-    def restore(self, path: Path | None) -> None:
-        """Go on from a checkpoint; None takes the newest of `output_dir`, or starts anew.
+    def restore(self, resume: bool | str | os.PathLike) -> None:
+        """Go on from a checkpoint; True takes the newest of `output_dir`, or starts anew.
 
         Raises:
             InputError: the checkpoint is damaged, or was made with other settings or data.
         """
-        if path is None and self.output_dir is None:
+        if not resume:
+            return
+        if resume is True and self.output_dir is None:
             raise InputError("resume", "has nowhere to look", "output_dir, or a checkpoint")
-        path = path or next(reversed(self.stale), None)
+        path = next(reversed(self.stale), None) if resume is True else Path(resume)
         self.stale = []
         if path is None:
             return
@@ -216,19 +225,22 @@ class Scalars:
         "dev/accuracy": ("epoch_step", "dev_accuracy"),
     }
 
-    def __init__(self, log_dir: str | os.PathLike | None) -> None:
+    def __init__(self, log_dir: str | os.PathLike | None, history: History) -> None:
+        self.history = history
         self.writer: Any = None
         self.written = dict.fromkeys(self.TAGS, 0)
         if log_dir is not None:
             from visualdl import LogWriter  # slow to import
 
             self.writer = LogWriter(logdir=str(log_dir))
+        self.write()  # what was before a resume: VisualDL shows the newest file only
 
-    def write(self, history: History) -> None:
-        """Write what is new: after a resume all of it, as VisualDL shows the newest file only."""
+    def write(self) -> None:
+        """Write what is new in the history."""
         for tag, (steps, name) in self.TAGS.items() if self.writer else ():
             new = slice(self.written[tag], None)
-            for step, value in zip(history[steps][new], history[name][new], strict=False):
+            values = self.history[name][new]
+            for step, value in zip(self.history[steps][new], values, strict=False):
                 self.writer.add_scalar(tag=tag, value=value, step=step)
                 self.written[tag] += 1
 
