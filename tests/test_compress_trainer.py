@@ -82,7 +82,7 @@ class Oracle(paddle.nn.Layer):
 
 def score(trainer, model) -> float:
     rows = trainer._rows(trainer.eval_dataset)
-    return metric_for(trainer.model)(trainer, model, trainer._loader(rows))
+    return metric_for(trainer)(trainer, model, trainer._loader(rows))
 
 
 def test_the_metrics_of_entities_and_answers(tmp_path):

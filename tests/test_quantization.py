@@ -10,8 +10,13 @@ from course_lib.compression import (
     quantize_embeddings,
     quantize_static,
 )
-from course_lib.compression.calibration import best_limit, kl_threshold
-from course_lib.compression.static import ALGORITHMS, BINS, check_options
+from course_lib.compression.static import (
+    ALGORITHMS,
+    BINS,
+    _best_limit,
+    _kl_threshold,
+    check_options,
+)
 from course_lib.deploy import Predictor, export_model
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.machine import child_environment
@@ -140,7 +145,7 @@ def test_kl_is_paddles_without_its_loops():
     for values in (random.randn(20000), random.standard_t(3, 20000), random.rand(20000) ** 4):
         counts, edges = np.histogram(np.abs(values), bins=512)
         width = edges[1] - edges[0]
-        ours = kl_threshold(counts, width)
+        ours = _kl_threshold(counts, width)
         assert ours == pytest.approx(cal_kl_threshold(counts, width, 8), abs=1e-9)
 
 
@@ -152,10 +157,10 @@ def test_limits_by_histogram_are_those_of_all_values():
     limits = largest * np.linspace(0.3, 1, 36)
     rounded = [np.clip(np.round(values / x * 127), -128, 127) / 127 * x for x in limits]
     exact = limits[np.argmin([((row - values) ** 2).mean() for row in rounded])]
-    found, loss = best_limit(shares, largest, "mse")
+    found, loss = _best_limit(shares, largest, "mse")
     assert found == pytest.approx(exact, abs=0.021 * largest)
     assert loss == pytest.approx(min(((row - values) ** 2).mean() for row in rounded), rel=0.05)
-    assert 0.3 * largest <= best_limit(shares, largest, "emd")[0] <= largest
+    assert 0.3 * largest <= _best_limit(shares, largest, "emd")[0] <= largest
 
 
 def test_options_that_paddle_obeys_change_the_file(source, quantized, reference, tmp_path):

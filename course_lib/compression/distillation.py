@@ -17,7 +17,6 @@ from course_lib.compression.pruning import (
     kept,
     linears,
     multi_label,
-    parse_width,
     prunable_layers,
 )
 from course_lib.runtime import InputError
@@ -170,7 +169,7 @@ class DistillTrainer(CourseTrainer):
         **kwargs,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.teacher, self.widths = teacher, [parse_width(width) for width in widths]
+        self.teacher, self.widths = teacher, widths
         self.hidden_weight = hidden_weight
         for width in self.widths:
             kept(self.model, width)

@@ -1,14 +1,12 @@
-"""What `CompressTrainer` compares models by, and the forms in which it shows them to a metric."""
+"""The metrics that `CompressTrainer` compares models by, for each task."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from course_lib.compression.pruning import multi_label
-from course_lib.deploy import Predictor
 from course_lib.runtime import InputError
 from course_lib.training import decode_answers, exact_match
 from course_lib.training.trainer import CourseTrainer
@@ -20,56 +18,26 @@ from seqeval.metrics import f1_score
 Metric = Callable[[CourseTrainer, paddle.nn.Layer, paddle.io.DataLoader], float]
 
 
-def metric_for(model: paddle.nn.Layer) -> Metric | None:
-    """The metric of a model's task, (trainer, model, loader) -> a number; None for other tasks."""
-    if multi_label(model):
-        return _label_f1
-    name = type(model).__name__
-    return next((metric for part, metric in _METRICS.items() if part in name), None)
-
-
-def with_trainer(evaluate: Callable | None) -> Metric | None:
-    """Turn a function of (model, loader), upstream's older form, into a `Metric`."""
-    if evaluate is None or len(inspect.signature(evaluate).parameters) > 2:
-        return evaluate
-    return lambda _, model, loader: evaluate(TwoMasks(model), loader)
-
-
-class TwoMasks(paddle.nn.Layer):
-    """A model that takes attention_mask as [attention_mask, head_mask], as upstream's do."""
-
-    def __init__(self, model: paddle.nn.Layer) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, *args, attention_mask=None, **kwargs):
-        if isinstance(attention_mask, (list, tuple)):
-            attention_mask = attention_mask[0]
-        return self.model(*args, attention_mask=attention_mask, **kwargs)
-
-
-class StaticModel(paddle.nn.Layer):
-    """A static model that is called as the dynamic one is."""
-
-    def __init__(self, predictor: Predictor) -> None:
-        super().__init__()
-        self.predictor, self.names = predictor, predictor.input_names
-
-    def forward(self, *args, **kwargs):
-        inputs = {**dict(zip(self.names, args, strict=False)), **kwargs}
-        outputs = self.predictor.run(
-            {name: inputs[name].numpy() for name in self.names if name in inputs}
-        )
-        outputs = tuple(paddle.to_tensor(output) for output in outputs)
-        return outputs[0] if len(outputs) == 1 else outputs
-
-
-def entity_labels(trainer: CourseTrainer) -> list[str]:
-    """Names of labels, from the train_dataset's `label_list` or the model's configuration.
+def metric_for(trainer: CourseTrainer) -> Metric:
+    """The metric of the task of a trainer's model: (trainer, model, loader) -> a number.
 
     Raises:
-        InputError: one that seqeval does not know, such as PaddleNLP's default LABEL_0.
+        InputError: there is none for the task; labels of entities that seqeval does not know.
     """
+    if multi_label(trainer.model):
+        return _label_f1
+    name = type(trainer.model).__name__
+    for part, metric in _METRICS.items():
+        if part in name:
+            if metric is _entity_f1:
+                _entity_labels(trainer)
+            return metric
+    problem = f"there is no metric for {name}"
+    raise InputError("custom_evaluate", problem, "a function (trainer, model, loader)")
+
+
+def _entity_labels(trainer: CourseTrainer) -> list[str]:
+    """Names of labels, from the train_dataset's `label_list` or the model's configuration."""
     config = trainer.model.config
     names = getattr(trainer.train_dataset, "label_list", None)
     names = names or [config.id2label[index] for index in range(config.num_labels)]
@@ -107,7 +75,7 @@ def _label_f1(trainer: CourseTrainer, model, loader) -> float:
 
 def _entity_f1(trainer: CourseTrainer, model, loader) -> float:
     """seqeval's F1 of entities."""
-    names = entity_labels(trainer)
+    names = _entity_labels(trainer)
     gold, predicted = [], []
     for logits, batch in _answers(trainer, model, loader):
         for labels, row in zip(batch["labels"].numpy(), logits.numpy(), strict=True):

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.compression.calibration import best_limit, calibration_batches, kl_threshold
+from course_lib.compression.calibration import calibration_batches
 from course_lib.compression.program import load_program, quiet_paddle, sort_operators, static_mode
 from course_lib.deploy.files import (
     PROGRAM,
@@ -119,17 +119,17 @@ def quantize_static(
         InputError: an option that does not work, no calibration data, data that lack an input or
             hold something other than ids of tokens.
     """
-    check_options(
-        algo=algo,
-        weight_quantize_type=weight_quantize_type,
-        activation_quantize_type=activation_quantize_type,
-    )
+    types = {
+        "weight_quantize_type": weight_quantize_type,
+        "activation_quantize_type": activation_quantize_type,
+    }
+    check_options(algo=algo, **types)
     source, target = find_files(source), Path(target)
     program_file = source.with_name(source.name + PROGRAM)
     with static_mode() as executor:
         program, names, _ = load_program(source, executor)
-    padding = describe(source).get("pad_token_id", 0)
     # outside static mode, in which a Dataset of tensors would end the process
+    padding = describe(source).get("pad_token_id", 0)
     drawn = calibration_batches(calibration, names, batch_size, batch_nums, seed, padding)
     tables = read_program(program_file)
     batches = [
@@ -155,15 +155,14 @@ def quantize_static(
                 algo=algo,
                 hist_percent=HIST_PERCENT,
                 quantizable_op_type=["matmul", "matmul_v2"],
-                weight_quantize_type=weight_quantize_type,
-                activation_quantize_type=activation_quantize_type,
+                **types,
                 onnx_format=True,
             )
             quantizer.fixed_limits = dict(limits or {})
             quantizer.quantize()
-            files = {"model_filename": name + PROGRAM, "params_filename": name + WEIGHTS}
-            quantizer.save_quantized_model(str(temporary), **files)
-            sort_operators(temporary / (name + PROGRAM), program_file)
+            made = temporary / (name + PROGRAM)
+            quantizer.save_quantized_model(str(temporary), made.name, name + WEIGHTS)
+            sort_operators(made, program_file)
             copy_companions(source, temporary)
     return target / name
 
@@ -219,7 +218,7 @@ class _Quantizer(PostTrainingQuantization):
             largest = float(np.abs(values).max()) or 1e-8
             places = ((values / largest + 1) * (BINS / 2)).astype("int32")
             shares = np.bincount(np.minimum(places, BINS - 1), minlength=BINS) / values.size
-            limit, value = best_limit(shares, largest, algo)
+            limit, value = _best_limit(shares, largest, algo)
             if value <= self._best_calibration_loss.get(name, np.inf):
                 self._best_calibration_loss[name] = value
                 self._quantized_threshold[name] = limit
@@ -230,7 +229,7 @@ class _Quantizer(PostTrainingQuantization):
         self._algo = algo
         if algo == "KL":
             for name, (counts, edges) in self._sampling_act_histogram.items():
-                limit = kl_threshold(counts, edges[1] - edges[0], self._activation_bits)
+                limit = _kl_threshold(counts, edges[1] - edges[0], self._activation_bits)
                 self._quantized_var_threshold[name] = limit
 
     def _update_program(self) -> None:
@@ -271,3 +270,77 @@ class _InOrder(dict):
 
     def add(self, name: str) -> None:
         self[name] = None
+
+
+def _best_limit(shares: np.ndarray, largest: float, algo: str) -> tuple[float, float]:
+    """Find the limit, from 0.3 to 1 times the largest value, where rounding to 8 bits costs least.
+
+    Args:
+        shares: histogram of values from -largest to largest, with sum 1.
+        algo: "mse", by mean squared error; "emd", by how far mean and standard deviation move.
+
+    Returns:
+        The limit and its cost.
+    """
+    values = ((np.arange(len(shares)) + 0.5) * (2 / len(shares)) - 1) * largest
+    limits = largest * np.linspace(0.3, 1, 36)[:, None]
+    rounded = np.clip(np.round(values / limits * 127), -128, 127) / 127 * limits
+    if algo == "mse":
+        costs = (rounded - values) ** 2 @ shares
+    else:
+        mean, spread = _moments(values[None], shares)
+        means, spreads = _moments(rounded, shares)
+        costs = abs(means - mean) + abs(spreads - spread)
+    best = len(costs) - 1 - costs[::-1].argmin()  # the widest of equals, as Paddle's loop
+    return float(limits[best, 0]), float(costs[best])
+
+
+def _moments(rows: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each row's values."""
+    means = rows @ shares
+    return means, np.sqrt((rows - means[:, None]) ** 2 @ shares)
+
+
+def _kl_threshold(counts: np.ndarray, bin_width: float, bits: int = 8) -> float:
+    """The limit that loses least information: Paddle's `cal_kl_threshold` without its loops.
+
+    For each limit from the middle on, the values above it are counted in the last bin below it
+    (P), the bins are merged to 2 ** (bits - 1) - 1 levels (Q), and the limit with the smallest
+    Kullback-Leibler divergence of Q from P wins.
+
+    Args:
+        counts: histogram of absolute values, beginning at about 0, shape [bins].
+        bin_width: of each bin.
+
+    Returns:
+        The limit, in the unit of `bin_width`.
+    """
+    counts = np.asarray(counts, "float64")
+    levels, middle = 2 ** (bits - 1) - 1, int((len(counts) - 1) * 0.5)
+    limits = np.arange(middle, len(counts))
+    limits = limits[(limits >= levels) & (counts[limits - 1] > 0)]
+    if not limits.size:
+        while middle > 0 and counts[middle] == 0:
+            middle -= 1
+        return float((middle + 0.5) * bin_width)
+
+    def cumulative(values: np.ndarray) -> np.ndarray:
+        return np.concatenate([[0.0], np.cumsum(values)])
+
+    def entropy(values: np.ndarray) -> np.ndarray:
+        return values * np.log(np.where(values > 0, values, 1))
+
+    below, total = cumulative(counts), counts.sum()
+    edges = np.arange(levels + 1) * (limits // levels)[:, None]
+    edges[:, -1] = limits
+    merged = np.diff(below[edges], axis=1)
+    filled = np.diff(cumulative(counts > 0)[edges], axis=1)  # only these share a level's count
+    last = counts[limits - 1]
+    above = total - below[limits]
+    own = cumulative(entropy(counts))[limits] - entropy(last) + entropy(last + above)
+    mean = np.where(filled > 0, merged / np.maximum(filled, 1), 1)
+    weight = merged.copy()
+    weight[:, -1] += above
+    cross = (weight * np.log(mean)).sum(axis=1)
+    divergence = (own - cross) / total + np.log(below[limits]) - np.log(total)
+    return float((limits[divergence.argmin()] + 0.5) * bin_width)

@@ -12,17 +12,10 @@ import itertools
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from course_lib.compression.distillation import DistillTrainer, narrow, narrowed
 from course_lib.compression.embeddings import quantize_embeddings
-from course_lib.compression.evaluation import (
-    StaticModel,
-    TwoMasks,
-    entity_labels,
-    metric_for,
-    with_trainer,
-)
+from course_lib.compression.evaluation import Metric, metric_for
 from course_lib.compression.pruning import (
     batch_loss,
     cross_entropy,
@@ -124,8 +117,8 @@ class CompressTrainer(CourseTrainer):
             InputError: an argument, the data or the model is not as the strategy needs it; it is
                 raised before anything is computed.
         """
-        metric = with_trainer(custom_evaluate or custom_dynabert_evaluate)
-        self._evaluate: Any = metric or metric_for(self.model)
+        metric = _with_trainer(custom_evaluate or custom_dynabert_evaluate)
+        self._evaluate: Metric = metric or metric_for(self)
         self._calc_loss = custom_dynabert_calc_loss
         parts = self._check_strategy()
         self._check_datasets(parts, own_metric=metric is not None)
@@ -146,7 +139,7 @@ class CompressTrainer(CourseTrainer):
         def add(path: Path, **columns) -> None:
             files = [path.with_name(path.name + end) for end in (".pdmodel", ".pdiparams")]
             size = sum(file.stat().st_size for file in files) / 1e6
-            score = self._score(StaticModel(Predictor(path)))
+            score = self._score(_StaticModel(Predictor(path)))
             table.append({"path": path, "score": score, "megabytes": size, **columns})
 
         static = args.input_infer_model_path
@@ -191,7 +184,7 @@ class CompressTrainer(CourseTrainer):
                 return batch_loss(model, batch, self.criterion, self.label_names)
             # importance() puts its masks where head_mask would go, so this one is of ones
             criterion, head_mask = self.criterion or cross_entropy, paddle.ones([1, 1])
-            return self._calc_loss(criterion, TwoMasks(model), batch, head_mask)
+            return self._calc_loss(criterion, _TwoMasks(model), batch, head_mask)
 
         tables = importance(self.model, loader, calc_loss=loss)
         student = reorder(self.model, *tables)
@@ -395,17 +388,12 @@ class CompressTrainer(CourseTrainer):
                     raise InputError(option, f"has {value}", "whole numbers of at least 1")
 
     def _check_datasets(self, parts: frozenset[str], own_metric: bool) -> None:
-        if self._evaluate is None:
-            problem = f"there is no metric for {type(self.model).__name__}"
-            raise InputError("custom_evaluate", problem, "a function (trainer, model, loader)")
         by_text = self.eval_examples is not None  # then positions are not read
         self._check_rows("eval_dataset", self.eval_dataset, not (own_metric or by_text))
         trains = bool(parts & {"dynabert", "qat"})
         if self.train_dataset is not None or trains:
             labelled = "qat" in parts or ("dynabert" in parts and self._calc_loss is None)
             self._check_rows("train_dataset", self.train_dataset, labelled, 2 if trains else 1)
-        if not own_metric and "TokenClassification" in type(self.model).__name__:
-            entity_labels(self)
 
     def _check_rows(self, name: str, dataset, labelled: bool, min_rows: int = 1) -> None:
         """Look at every row: Paddle would crash, or wait for ever, in the middle of the run."""
@@ -439,3 +427,39 @@ class _Look(TrainerCallback):
         due = args.save_steps > 0 and state.global_step % args.save_steps == 0
         if due or state.global_step == state.max_steps:
             self.look()
+
+
+def _with_trainer(evaluate: Callable | None) -> Metric | None:
+    """Turn a function of (model, loader), upstream's older form, into a `Metric`."""
+    if evaluate is None or len(inspect.signature(evaluate).parameters) > 2:
+        return evaluate
+    return lambda _, model, loader: evaluate(_TwoMasks(model), loader)
+
+
+class _TwoMasks(paddle.nn.Layer):
+    """A model that takes attention_mask as [attention_mask, head_mask], as upstream's do."""
+
+    def __init__(self, model: paddle.nn.Layer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args, attention_mask=None, **kwargs):
+        if isinstance(attention_mask, (list, tuple)):
+            attention_mask = attention_mask[0]
+        return self.model(*args, attention_mask=attention_mask, **kwargs)
+
+
+class _StaticModel(paddle.nn.Layer):
+    """A static model that is called as the dynamic one is."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.predictor, self.names = predictor, predictor.input_names
+
+    def forward(self, *args, **kwargs):
+        inputs = {**dict(zip(self.names, args, strict=False)), **kwargs}
+        outputs = self.predictor.run(
+            {name: inputs[name].numpy() for name in self.names if name in inputs}
+        )
+        outputs = tuple(paddle.to_tensor(output) for output in outputs)
+        return outputs[0] if len(outputs) == 1 else outputs
