@@ -128,5 +128,5 @@ def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 1
         grid[0].set_ylabel("one row a sequence, batches apart")
         handles = [Patch(facecolor=COLORS[0]), Patch(facecolor=_PADDED)]
         figure.legend(handles, ["tokens", "padding"], loc="outside lower center", ncols=2)
-        said = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
-        return finish(figure, f"Rows of tokens and of padding. Share of padding: {said}.")
+        summary = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
+        return finish(figure, f"Rows of tokens and of padding. Share of padding: {summary}.")

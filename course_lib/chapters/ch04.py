@@ -43,11 +43,11 @@ def size_comparison(models: Mapping[str, Mapping[str, float]]) -> CourseFigure:
         grid[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         handles, names = grid[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper center", ncols=min(4, len(names)))
-        said = "; ".join(
+        summary = "; ".join(
             f"{name}: {model['accuracy']:.1%}, {model['ms']:.0f} ms, {model['megabytes']:.0f} MB"
             for name, model in models.items()
         )
-        return finish(figure, f"Accuracy against time and memory. {said}.")
+        return finish(figure, f"Accuracy against time and memory. {summary}.")
 
 
 def answer_positions(
@@ -68,7 +68,7 @@ def answer_positions(
         figure = CourseFigure(figsize=(7.6, 3.2))
         axes = figure.subplots()
         top = 1.3 * float(heights.max())
-        said = []
+        summary = []
         for values, color, sign, word in zip(
             heights, COLORS, (1, -1), ("begins", "ends"), strict=False
         ):
@@ -82,7 +82,7 @@ def answer_positions(
                 1, sign * 0.98 * top, f"the answer {word} here", color=color,
                 va="top" if sign > 0 else "bottom", fontsize=9,
             )  # fmt: skip
-            said.append(f"{word} at {tokens[best[0]]!r} ({values[best[0]]:.0%})")
+            summary.append(f"{word} at {tokens[best[0]]!r} ({values[best[0]]:.0%})")
         axes.axhline(0, color=MUTED, linewidth=0.8, marker="")
         axes.set(
             xlim=(-1, len(tokens)), ylim=(-top, top), xlabel="token of the window",
@@ -90,4 +90,4 @@ def answer_positions(
         )  # fmt: skip
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):.0%}"))
-        return finish(figure, f"Probabilities over {len(tokens)} tokens: {' and '.join(said)}.")
+        return finish(figure, f"Probabilities over {len(tokens)} tokens: {' and '.join(summary)}.")

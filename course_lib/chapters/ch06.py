@@ -46,7 +46,7 @@ def limit_costs(values: np.ndarray, limits: Mapping[str, float]) -> CourseFigure
         for line, style, name in ((rounding, "--", "rounding"), (clipping, ":", "clipping")):
             below.plot(grid, line, style, color=MUTED, marker="", linewidth=1.4, label=name)
         below.plot(grid, total, color=INK, marker="", linewidth=1.4, label="both")
-        said = []
+        summary = []
         for number, (name, limit) in enumerate(limits.items()):
             style = series_style(number)
             cost = sum(costs(limit))
@@ -57,7 +57,7 @@ def limit_costs(values: np.ndarray, limits: Mapping[str, float]) -> CourseFigure
                 label=f"{drawable(name)} {limit:.2f}", **style,
             )  # fmt: skip
             beyond = float((sizes > limit).mean())
-            said.append(f"{name} {limit:.2f}, error {cost:.1e}, {beyond:.3%} of values clipped")
+            summary.append(f"{name} {limit:.2f}, error {cost:.1e}, {beyond:.3%} of values clipped")
         below.set(
             yscale="log", ylim=(total.min() / 6, 2 * total.max()), xlim=(0, 1.02 * grid[-1]),
             title="What a limit there costs", ylabel="mean squared error",
@@ -65,5 +65,7 @@ def limit_costs(values: np.ndarray, limits: Mapping[str, float]) -> CourseFigure
         )  # fmt: skip
         handles, names = below.get_legend_handles_labels()
         figure.legend(handles, names, loc="outside right upper")
-        alt = f"Values up to {top:.2f}, and the squared error against the limit. {'; '.join(said)}"
+        alt = (
+            f"Values up to {top:.2f}, and the squared error against the limit. {'; '.join(summary)}"
+        )
         return finish(figure, alt + ".")

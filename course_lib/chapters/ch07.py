@@ -120,11 +120,11 @@ def width_tradeoff(
             axes.set(title=title, xlabel="width", ylim=(0, 1.15 * max(heights)))
             axes.set_xticks(range(len(at)), [f"{width:g}" for width in at])
         left.set_xticks(at, [f"{width:g}" for width in at])
-        said = "; ".join(
+        summary = "; ".join(
             f"width {width:g}: "
             + ", ".join(f"{name} {values[place]:.1%}" for name, values in accuracy.items())
             + f", {milliseconds[place]:.0f} ms, {megabytes[place]:.0f} MB"
             for width, place in zip(at, order, strict=True)
             if chosen in (None, width)
         )
-        return finish(figure, f"Accuracy, time and size by width. {said}.")
+        return finish(figure, f"Accuracy, time and size by width. {summary}.")

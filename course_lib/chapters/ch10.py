@@ -66,9 +66,9 @@ def threshold_tradeoff(
             for number, value in enumerate(found):
                 mark = {"color": COLORS[number], "marker": MARKERS[number], "linestyle": ""}
                 right.plot(threshold, value, **mark)
-            said = ", ".join(f"{n} {v:.2f}" for n, v in zip(names, found, strict=True))
-            right.set(title=f"At {threshold:.2f}: {said}".replace("nan", "–"))
-            alt += f" At {threshold:.2f}: {said}."
+            summary = ", ".join(f"{n} {v:.2f}" for n, v in zip(names, found, strict=True))
+            right.set(title=f"At {threshold:.2f}: {summary}".replace("nan", "–"))
+            alt += f" At {threshold:.2f}: {summary}."
         right.legend(loc="upper left", bbox_to_anchor=(1, 1))
         return finish(figure, alt)
 
@@ -147,10 +147,10 @@ def taxonomy_tree(
         bar.outline.set_visible(False)
         known = [label for label in scores if counts is None or counts.get(label)]
         ranked = sorted(known, key=scores.__getitem__)
-        said = f"Tree of {len(scores)} labels on {depth} levels, coloured by F1."
+        summary = f"Tree of {len(scores)} labels on {depth} levels, coloured by F1."
         if len(known) < len(scores):
-            said += f" {len(scores) - len(known)} have no text, and are grey."
+            summary += f" {len(scores) - len(known)} have no text, and are grey."
         if ranked:
             best, worst = (f"{label} ({scores[label]:.2f})" for label in (ranked[-1], ranked[0]))
-            said += f" The best is {best}, the worst {worst}."
-        return finish(figure, said)
+            summary += f" The best is {best}, the worst {worst}."
+        return finish(figure, summary)

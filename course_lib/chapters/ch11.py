@@ -42,9 +42,9 @@ def latency_curves(
         plain_numbers(axes.yaxis)
         axes.grid(axis="y", which="both")
         figure.legend(loc="outside upper center", ncols=2)
-        said = "; ".join(
+        summary = "; ".join(
             f"{name}: {points[0][1]:.0f} ms at {points[0][0]:.0f} texts a second to "
             f"{points[-1][1]:.0f} ms at {points[-1][0]:.0f}"
             for name, points in lines.items()
         )
-        return finish(figure, f"{ylabel} against throughput. {said}.")
+        return finish(figure, f"{ylabel} against throughput. {summary}.")

@@ -101,9 +101,8 @@ def imbalance_table(
     drawn = np.ones((1 + resamples, len(labels)))  # row 0: every example once
     for label in np.flatnonzero(counts):
         rows = np.flatnonzero(labels == label)
-        drawn[1:, rows] = random.multinomial(
-            len(rows), np.full(len(rows), 1 / len(rows)), resamples
-        )
+        even = np.full(len(rows), 1 / len(rows))
+        drawn[1:, rows] = random.multinomial(len(rows), even, resamples)
     weights = drawn * (shares / counts.clip(1))[labels]
     scores = {
         name: _scores(labels, np.atleast_2d(answers), weights, rare)
@@ -195,8 +194,8 @@ def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> Cours
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.grid(axis="y")
         figure.legend(loc="outside right upper")
-        said = "; ".join(
+        summary = "; ".join(
             f"{name} with {size}: {row.accuracy:.1%} ({row.low:.1%} to {row.high:.1%})"
             for (name, size), row in zip(points.index, points.itertuples(), strict=True)
         )
-        return finish(figure, f"Accuracy by number of labelled examples. {said}.")
+        return finish(figure, f"Accuracy by number of labelled examples. {summary}.")

@@ -68,9 +68,9 @@ def token_attributions(
             axes.text(middle, y + 0.33, text, ha="center", va="center", fontsize=13, color=ink)
             if share >= 0.1:
                 sign = "+" if score > 0 else "–"
-                said = f"{sign}{abs(score):.1f}" if values else sign
+                number = f"{sign}{abs(score):.1f}" if values else sign
                 style = {"ha": "center", "va": "center", "fontsize": 8, "color": MUTED}
-                axes.text(middle, y + 0.8, said, **style)
+                axes.text(middle, y + 0.8, number, **style)
         axes.set(xlim=(-0.1, max(row, max(widths)) + 0.1), ylim=(line + 1.0, -0.05))
         axes.set_title(f"What speaks for {drawable(label, 30)} (+) and against it (–)")
         axes.set_axis_off()

@@ -177,8 +177,8 @@ def transition_map(
         else:
             bar = figure.colorbar(picture, ax=axes, shrink=0.7)
             bar.outline.set_visible(False)
-        said = []
+        summary = []
         for word, place in (("highest", scores.argmax()), ("lowest", scores.argmin())):
             row, column = map(int, np.unravel_index(place, scores.shape))
-            said.append(f"{word} {scores[row, column]:.2f}, {labels[row]} to {labels[column]}")
-        return finish(figure, f"{title}: {count} labels; {'; '.join(said)}.")
+            summary.append(f"{word} {scores[row, column]:.2f}, {labels[row]} to {labels[column]}")
+        return finish(figure, f"{title}: {count} labels; {'; '.join(summary)}.")

@@ -82,7 +82,7 @@ def recall_against_time(frame: pd.DataFrame, count: int) -> CourseFigure:
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.grid(axis="y")
         figure.legend(loc="outside right upper")
-        said = "; ".join(
+        summary = "; ".join(
             f"{name}: {row[columns[0]]:.1%} in {row['ms']:.3g} ms" for name, row in frame.iterrows()
         )
-        return finish(figure, f"Recall at {count} against time. {said}.")
+        return finish(figure, f"Recall at {count} against time. {summary}.")

@@ -50,12 +50,12 @@ def speed_accuracy(frame: pd.DataFrame) -> CourseFigure:
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=1))
         axes.grid(axis="y")
         figure.legend(loc="outside right upper")
-        said = "; ".join(
+        summary = "; ".join(
             f"{name}: {row['speedup']:.2f} times as fast, score {row['score']:.1%}, "
             f"{row['megabytes']:.1f} MB"
             for name, row in frame.iterrows()
         )
-        return finish(figure, f"Accuracy against speed. {said}.")
+        return finish(figure, f"Accuracy against speed. {summary}.")
 
 
 def difference_intervals(tables: Mapping[str, pd.DataFrame], unit: str = "") -> CourseFigure:
