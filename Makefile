@@ -61,9 +61,11 @@ doctor: $(STAMP) ## report on this machine and environment, and name each fix
 # SIZE=--report prints the table only; empty, a broken budget fails.
 SIZE ?= --report
 
-lint: $(STAMP) ## ruff (notebooks included) and the size of the library
+lint: $(STAMP) ## ruff (notebooks included), order of imports, types and size of the library
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
 	$(BIN)/python tools/check_size.py $(SIZE)
 
 # One process a core, with one thread each: the small models of the course gain little from a second
@@ -81,6 +83,8 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 		else echo "== $$2 holds no notebooks yet"; fi; }; \
 	step $(BIN)/ruff check . ; \
 	step $(BIN)/ruff format --check . ; \
+	step $(BIN)/lint-imports; \
+	step $(BIN)/mypy; \
 	step $(BIN)/python tools/notebooks.py generate --check; \
 	nbval cpu solutions; \
 	nbval smoke notebooks; \
@@ -130,7 +134,7 @@ nbgrader: .venv-nbgrader/.stamp ## nbgrader in an environment of its own
 	@touch $@
 
 clean: ## remove what runs have written, models in outputs/ too; environments stay
-	rm -rf outputs runs build *.egg-info .pytest_cache .ruff_cache
+	rm -rf outputs runs build *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
 	find . -path './.venv*' -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) \
 		-type d -prune -exec rm -rf {} +
 
