@@ -214,17 +214,10 @@ def probability_bars(
             axes.barh(heights, rows[:, column], 0.62, left=left, **style)
             for height, start, value in zip(heights, left, rows[:, column], strict=True):
                 if value >= 0.09:
-                    box = {"facecolor": color, "edgecolor": "none", "pad": 1.5}
-                    axes.text(
-                        start + value / 2,
-                        height,
-                        f"{value:.0%}" if value < 0.995 else f"{value:.1%}",
-                        ha="center",
-                        va="center_baseline",
-                        color="white",
-                        fontsize=9,
-                        bbox=box if hatch else None,
-                    )
+                    text = f"{value:.0%}" if value < 0.995 else f"{value:.1%}"
+                    box = {"facecolor": color, "edgecolor": "none", "pad": 1.5} if hatch else None
+                    style = {"ha": "center", "va": "center_baseline", "color": "white"}
+                    axes.text(start + value / 2, height, text, **style, fontsize=9, bbox=box)
             left += rows[:, column]
         axes.set(xlim=(0, 1), ylim=(len(texts) - 0.5, -0.5), xticks=[])
         axes.set_yticks(heights, texts)
@@ -297,10 +290,8 @@ def learning_curves(
             left.plot(dev_steps, dev_loss, color=COLORS[1], marker=MARKERS[1], linestyle="--")
             ends.append(float(dev_loss[-1]))
         # Two labels at almost the same height would print over each other.
-        apart = 0.075 * left.get_ylim()[1]
-        push = 0.0
-        if len(ends) == 2 and abs(ends[0] - ends[1]) < apart:
-            push = (apart - abs(ends[0] - ends[1])) / 2
+        gap = abs(ends[0] - ends[-1])
+        push = max(0.0, 0.075 * left.get_ylim()[1] - gap) / 2 if len(ends) == 2 else 0.0
         for index, (end, name) in enumerate(zip(ends, ("train", "dev"), strict=False)):
             sign = 1 if end >= ends[index - 1] and (end, index) != (ends[index - 1], 1) else -1
             position = end + sign * push
