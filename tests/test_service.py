@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import logging
 import re
 import shutil
 import signal
@@ -492,14 +493,31 @@ def test_a_request_that_does_not_end_is_ended(limited, parts, status):
 def test_a_client_that_takes_no_answers_is_dropped(limited, at_once):
     state = limited.server_state
     with socket.create_connection(limited.address, timeout=30) as connection:
+        while not state.connections:
+            time.sleep(0.002)
         for sent in range(at_once, 60_000, at_once):  # its answers fill all buffers
             with suppress(OSError):
                 connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * at_once)
-            while state.total_requests < sent and (state.connections or not state.total_requests):
+            while state.total_requests < sent and state.connections:
                 time.sleep(0.002)
             if not state.connections:
                 break
         assert not state.connections and state.total_requests < sent
+
+
+def test_too_many_requests_at_once_are_dropped_without_a_traceback(limited, caplog):
+    logger = logging.getLogger("uvicorn.error")
+    logger.addHandler(caplog.handler)
+    logger.setLevel("ERROR")
+    try:
+        body = b'{"text": "a"}'
+        head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+        assert exchange(limited.address, request * (protocol.MAX_PIPELINED + 9)) == b""
+        assert b" 200 " in exchange(limited.address, HEAD + b"\r\n")
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("end", ["", "Connection: close\r\n"])

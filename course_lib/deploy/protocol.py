@@ -47,6 +47,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _reading: TimerHandle | None = None  # runs while the client has to read before more is sent
     _in_head = True  # else in a body
     _head = 0  # bytes of the head so far
+    _answering = None  # the request whose answer is being made
 
     def connection_made(self, transport) -> None:
         super().connection_made(transport)
@@ -56,11 +57,12 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(self.connections) > self.max_connections:
             waiting = [other for other in self.connections if other._timer and not other._busy()]
             oldest = min(waiting, key=lambda other: other._timer.when(), default=self)
-            oldest.transport.abort()
+            oldest._drop()
             self.connections.discard(oldest)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_answering()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -76,7 +78,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = False
         super().on_headers_complete()
         if len(self.pipeline) > MAX_PIPELINED:
-            self.transport.abort()
+            self._drop()
+
+    def _start_asgi_task(self, cycle, app) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
         self._in_head, self._head = True, 0
@@ -88,13 +94,22 @@ class LimitedProtocol(HttpToolsProtocol):
             self._wait_for_head()
 
     def pause_writing(self) -> None:
-        self._reading = self.loop.call_later(PATIENCE, self.transport.abort)
+        self._reading = self.loop.call_later(PATIENCE, self._drop)
         super().pause_writing()
 
     def resume_writing(self) -> None:
         if self._reading is not None:
             self._reading.cancel()
         super().resume_writing()
+
+    def _drop(self) -> None:
+        self._stop_answering()
+        self.transport.abort()
+
+    def _stop_answering(self) -> None:
+        """Let nothing be written any more; of pipelined requests uvicorn tells only the newest."""
+        if self._answering is not None:
+            self._answering.disconnected = True
 
     def _busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
