@@ -539,7 +539,7 @@ def test_other_misfits_of_the_data(rows, tmp_path):
     unknown = [row | {"weight": 1.0} for row in rows]
     with pytest.raises(InputError, match="a column 'weight', which the model does not take"):
         build(tmp_path, features=unknown).train()
-    with pytest.raises(InputError, match="is empty"):
+    with pytest.raises(InputError, match="train_dataset: is empty"):
         build(tmp_path, features=[]).train()
 
 

@@ -206,6 +206,8 @@ def check_data(trainer: CourseTrainer) -> None:
         InputError: as `check_rows` and `check_labels`; the collator's tensors would crash the
             loader's workers; the model does not take a column; the loss cannot be learned from.
     """
+    if len(trainer.train_dataset) == 0:
+        raise InputError("train_dataset", "is empty", "at least one example")
     loader, evaluated = trainer.get_train_dataloader(), trainer.eval_dataset
     evaluated = evaluated if isinstance(evaluated, dict) else {"eval_dataset": evaluated}
     known, read = known_columns(trainer), {}
