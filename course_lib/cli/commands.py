@@ -14,18 +14,15 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.cli.shared import (
-    MODEL_DIR,
-    check_model_dir,
-    checked_length,
-    print_json,
-    split_columns,
-)
-from course_lib.runtime import InputError, atomic_file, check_writable
-from course_lib.runtime.commands import exit_status, positive, whole
+from course_lib import compression, data, deploy, runtime, training
+from course_lib.cli import shared
+from course_lib.cli.shared import Commands, Table, argument, switch
+from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime.commands import positive, whole
 from course_lib.runtime.outputs import (
     CHECKPOINT_DIR,
     LOCK,
@@ -34,7 +31,6 @@ from course_lib.runtime.outputs import (
     check_output_dir,
     claim,
 )
-from course_lib.runtime.trust import trust_pickles
 
 CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
 MOST_CLASSES = 100  # whose probabilities predict writes; of more, the most probable ones
@@ -48,166 +44,93 @@ SENTENCES = {
 }
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run one command and return the exit status: 0 done, 1 broken, 2 wrong input."""
-    argv = sys.argv[1:] if argv is None else argv
-    args = build_parser().parse_args(argv[:1] if argv[:1] == ["compress"] else argv)
-
-    def run() -> int | None:
-        if sys.stdout is None:
-            raise InputError("standard output", "is closed", "somewhere to write results to")
-        if args.command is None:  # its hundred arguments are PaddleNLP's, which is slow to import
-            from course_lib.cli.compress import main as compress
-
-            compress(argv[1:])
-            return 0
-        with trust_pickles(getattr(args, "trust_pickle", False)):
-            return args.command(args)
-
-    return exit_status(run)
-
-
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m course_lib", description=__doc__.splitlines()[0]
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def command(name, function, text, *parents):
-        made = commands.add_parser(
-            name, help=text, description=text, parents=list(parents), allow_abbrev=False
-        )
-        made.set_defaults(command=function)
-        return made
-
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument(
-        "--max_seq_length",
-        type=whole(3),
-        help="tokens; longer texts are cut (default: 128, or as in training)",
-    )
-    shared.add_argument(
-        "--batch_size", type=whole(1), default=32, help="texts (default %(default)s)"
-    )
-    shared.add_argument("--device", help="default: COURSE_DEVICE, else the best usable one")
-    shared.add_argument(
-        "--columns", help="names of the columns of files that have no header, such as label,text"
-    )
-    shared.add_argument(
-        "--encoding", default="utf-8-sig", help="of the files (default %(default)s)"
-    )
-
-    trust = argparse.ArgumentParser(add_help=False)
-    trust.add_argument(
-        "--trust_pickle",
-        action="store_true",
-        help="let a foreign .pdparams run the code that it may hold",
-    )
-
-    train = command(
-        "train", run_train, "fine-tune a classifier on files with text and label", shared, trust
-    )
-    train.add_argument("--train_file", required=True, help="TSV, CSV or JSONL with text and label")
-    train.add_argument("--dev_file", required=True, help="the same, to measure on after each epoch")
-    train.add_argument("--test_file", help="the same, measured once at the end")
-    train.add_argument("--output_dir", required=True, help="a new directory for everything written")
-    train.add_argument(
-        "--model_name_or_path",
-        help="a directory, a name on the hub such as ernie-3.0-medium-zh, or fresh; "
-        "default: COURSE_BACKBONE, else the backbone that ships with the course, else fresh",
-    )
-    train.add_argument(
-        "--learning_rate", type=positive, help="peak (default: what suits the model)"
-    )
-    train.add_argument("--epochs", type=whole(1), default=3, help="default %(default)s")
-    train.add_argument("--seed", type=whole(0, 2**32 - 1), default=42, help="default %(default)s")
-    train.add_argument(
-        "--resume",
+TRAINED: Table = {"--model_dir": argument("the model/ that train wrote", required=True)}
+TRAINING: Table = {
+    **shared.RUN,
+    "--model_name_or_path": argument(
+        "a directory, a name on the hub such as ernie-3.0-medium-zh, or fresh; default: "
+        "COURSE_BACKBONE, else the backbone that ships with the course, else fresh"
+    ),
+    "--learning_rate": argument("peak (default: what suits the model)", type=positive),
+    "--epochs": argument("passes over the training file", 3, type=whole(1)),
+    "--seed": shared.seed_argument(42),
+    "--resume": argument(
+        "go on with the training in --output_dir, from its newest checkpoint or the one named",
+        False,
         nargs="?",
         const=True,
-        default=False,
         metavar="CHECKPOINT",
-        help="go on with the training in --output_dir, from its newest checkpoint or the one named",
-    )
+    ),
+}
+TRAIN: Table = {
+    "--train_file": argument(shared.LABELLED, required=True),
+    "--dev_file": argument("the same, to measure on after each epoch", required=True),
+    "--test_file": argument("the same, measured once at the end"),
+    "--output_dir": argument("a new directory for everything written", required=True),
+    **TRAINING,
+    **shared.READING,
+}
+TESTED: Table = {"--test_file": argument(shared.LABELLED, required=True)}
+EVALUATE: Table = TRAINED | TESTED | shared.RUN | shared.READING
+PREDICT: Table = {
+    **TRAINED,
+    "--input_file": argument("TXT, TSV, CSV or JSONL; - (default) reads lines of text", "-"),
+    "--output_file": argument("JSONL; - (default) is standard output", "-"),
+    **shared.RUN,
+    **shared.READING,
+}
+QUICKSTART: Table = {
+    "--output_dir": argument("for everything written", "outputs/quickstart"),
+    "--seed": shared.seed_argument(42),
+    **shared.TRUST,
+}
+EXPORT: Table = {
+    **TRAINED,
+    "--output_dir": argument("a new directory", required=True),
+    "--onnx": switch("also for ONNX Runtime"),
+    **shared.TRUST,
+}
+SERVE: Table = {
+    "model_dir": argument("the directory that export or compress wrote"),
+    "--host": argument("by default this machine alone can reach it", "127.0.0.1"),
+    "--port": argument("0: a free one", 8000, type=whole(0, 65535)),
+    "--allow_host": argument("names that requests may use for this machine", nargs="+"),
+    "--backend": argument("what runs the model", "paddle", choices=("paddle", "onnx")),
+    "--threads": argument("of the model (default: all cores but one)", type=whole(1)),
+    "--max_batch": argument("texts of one run of the model; 1: no batching", type=whole(1)),
+    "--max_wait_ms": argument("milliseconds that a batch waits for more texts", type=whole(0)),
+    "--queue": argument("texts that may wait; more are refused with status 503", type=whole(1)),
+    "--max_texts": argument("texts of one request", type=whole(1)),
+    "--max_characters": argument("characters of one text", type=whole(1)),
+    "--max_body": argument("bytes of one request", type=whole(1)),
+}
+COMPRESS: Table = {
+    "--model_name_or_path": argument("the model/ that train or quickstart wrote", required=True),
+    "--train_file": argument(f"{shared.LABELLED}; default: the course's reviews"),
+    "--dev_file": argument("the same, to compare the models on"),
+    "--max_examples": argument("of each of the course's splits, at most so many", type=whole(1)),
+    **shared.LENGTH,
+    **shared.READING,
+    **shared.TRUST,
+}
+DOCTOR: Table = {"--json": switch("for machines")}
 
-    evaluate = command(
-        "evaluate", run_evaluate, "measure a trained model on a labelled file", shared, trust
-    )
-    evaluate.add_argument("--model_dir", required=True, help=f"the {MODEL_DIR}/ that train wrote")
-    evaluate.add_argument(
-        "--test_file", required=True, help="TSV, CSV or JSONL with text and label"
-    )
 
-    text = "label texts; writes one JSON object a line"
-    predict = command("predict", run_predict, text, shared, trust)
-    predict.add_argument("--model_dir", required=True, help=f"the {MODEL_DIR}/ that train wrote")
-    predict.add_argument(
-        "--input_file", default="-", help="TXT, TSV, CSV or JSONL; - (default) reads lines of text"
-    )
-    predict.add_argument("--output_file", default="-", help="JSONL; - (default) is standard output")
-
-    quick = command(
-        "quickstart", run_quickstart, "train on the course's reviews and show the result", trust
-    )
-    quick.add_argument("--output_dir", default="outputs/quickstart", help="default %(default)s")
-    quick.add_argument("--seed", type=whole(0, 2**32 - 1), default=42, help="default %(default)s")
-
-    text = "write a trained classifier as a static model, to serve"
-    export = command("export", run_export, text, trust)
-    export.add_argument("--model_dir", required=True, help=f"the {MODEL_DIR}/ that train wrote")
-    export.add_argument("--output_dir", required=True, help="a new directory")
-    export.add_argument("--onnx", action="store_true", help="also for ONNX Runtime")
-
-    command("compress", None, "make a trained classifier smaller and faster (compress --help)")
-
-    serving = command("serve", run_serve, "answer HTTP requests with an exported classifier")
-    serving.add_argument("model_dir", help="the directory that export or compress wrote")
-    add = serving.add_argument
-    add("--host", default="127.0.0.1", help="default %(default)s: this machine alone")
-    add("--port", type=whole(0, 65535), default=8000, help="0: a free one (default %(default)s)")
-    add("--allow_host", nargs="+", default=[], help="names that requests may use for this machine")
-    add("--backend", choices=("paddle", "onnx"), default="paddle", help="default %(default)s")
-    add("--threads", type=whole(1), help="of the model (default: all cores but one)")
-    add("--max_batch", type=whole(1), help="texts of one run of the model; 1: no batching")
-    add("--max_wait_ms", type=whole(0), help="milliseconds that a batch waits for more texts")
-    add("--queue", type=whole(1), help="texts that may wait; more are refused with status 503")
-    add("--max_texts", type=whole(1), help="texts of one request")
-    add("--max_characters", type=whole(1), help="characters of one text")
-    add("--max_body", type=whole(1), help="bytes of one request")
-
-    doctor = command("doctor", run_doctor, "check this machine and environment, and name each fix")
-    doctor.add_argument("--json", action="store_true", help="for machines")
-    return parser
-
-
-def run_train(args: argparse.Namespace) -> None:
-    from course_lib.data import read_examples
-
+def _train(args: argparse.Namespace) -> None:
     output_dir = Path(args.output_dir)
     place: dict[str, Any] = {"command": "train", "go_on": bool(args.resume), "keep": CHECKPOINTS}
     check_output_dir(output_dir, **place)
-    reading = {"columns": split_columns(args.columns), "encoding": args.encoding}
-    splits = {"train": read_examples(args.train_file, **reading)}
+    reading = shared.reading(args)
+    splits = {"train": data.read_examples(args.train_file, **reading)}
     for name, path in (("dev", args.dev_file), ("test", args.test_file)):
         if path is not None:
-            splits[name] = read_examples(path, splits["train"].label_list, **reading)
+            splits[name] = data.read_examples(path, splits["train"].label_list, **reading)
     with claim(output_dir, **place):
-        _, _, metrics = train(
-            splits,
-            output_dir,
-            model_name_or_path=args.model_name_or_path,
-            learning_rate=args.learning_rate,
-            epochs=args.epochs,
-            batch_size=args.batch_size,
-            max_seq_length=args.max_seq_length,
-            seed=args.seed,
-            device=args.device,
-            resume=args.resume,
-        )
+        _, _, metrics = train(splits, output_dir, **shared.values(args, TRAINING))
     python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
-    next_step = f"{python} -m course_lib predict --model_dir {output_dir / MODEL_DIR}"
+    next_step = f"{python} -m course_lib predict --model_dir {output_dir / shared.MODEL_DIR}"
     print(f"now try: {next_step}", file=sys.stderr)
-    print_json(metrics)
+    shared.print_json(metrics)
 
 
 def train(
@@ -233,40 +156,32 @@ def train(
     Returns:
         The model, its tokenizer and the figures for the command's JSON line.
     """
-    started = time.perf_counter()
-    from course_lib.data import create_dataloader
-    from course_lib.models import load_backbone, save_model, suggested_learning_rate
-    from course_lib.runtime import seed_everything, select_device
-    from course_lib.training import evaluate, fit
+    from course_lib import models
 
-    device = select_device(device)
-    seed_everything(seed)
+    started = time.perf_counter()
+    device = runtime.select_device(device)
+    runtime.seed_everything(seed)
     train_ds = splits["train"]
-    model, tokenizer = load_backbone(
+    model, tokenizer = models.load_backbone(
         model_name_or_path,
         label_list=train_ds.label_list,
         vocab_texts=[example["text"] for example in train_ds],
         problem_type="single_label_classification",
     )
-    max_seq_length = checked_length(max_seq_length, model)
+    max_seq_length = shared.checked_length(max_seq_length, model)
     model.config.max_seq_length = max_seq_length  # so that predict cuts texts where training did
-    learning_rate = learning_rate or suggested_learning_rate(model)
-    print(
-        f"{len(train_ds)} examples, {len(train_ds.label_list)} labels, device {device}, "
-        f"seed {seed}, learning rate {learning_rate:g}",
-        file=sys.stderr,
-    )
+    learning_rate = learning_rate or models.suggested_learning_rate(model)
+    about = f"{len(train_ds)} examples, {len(train_ds.label_list)} labels, device {device}"
+    print(f"{about}, seed {seed}, learning rate {learning_rate:g}", file=sys.stderr)
     loaders = {
-        name: create_dataloader(split, tokenizer, name, batch_size, max_seq_length, seed=seed)
+        name: data.create_dataloader(split, tokenizer, name, batch_size, max_seq_length, seed=seed)
         for name, split in splits.items()
     }
-    steps = min(len(loaders["train"]) * epochs, max_steps or sys.maxsize)
+    steps = len(loaders["train"]) * epochs
     if steps < FEW_STEPS and max_steps is None:
-        print(
-            f"only {steps} steps of training: more --epochs or a smaller --batch_size teach more",
-            file=sys.stderr,
-        )
-    history = fit(
+        advice = "more --epochs or a smaller --batch_size teach more"
+        print(f"only {steps} steps of training: {advice}", file=sys.stderr)
+    history = training.fit(
         model,
         loaders["train"],
         loaders["dev"],
@@ -278,57 +193,41 @@ def train(
         resume=resume,
         log_dir=output_dir / LOG_DIR,
     )
-    save_model(model, tokenizer, output_dir / MODEL_DIR)
-    metrics = {
-        "task": TASK,
-        "train_examples": len(train_ds),
-        "dev_accuracy": round(history["dev_accuracy"][-1], 4),
-    }
+    models.save_model(model, tokenizer, output_dir / shared.MODEL_DIR)
+    metrics = {"task": TASK, "train_examples": len(train_ds)}
+    metrics["dev_accuracy"] = round(history["dev_accuracy"][-1], 4)
     if "test" in loaders:
-        metrics["test_accuracy"] = round(evaluate(model, loaders["test"])["accuracy"], 4)
+        metrics["test_accuracy"] = round(training.evaluate(model, loaders["test"])["accuracy"], 4)
     metrics |= {"seed": seed, "device": device, "seconds": round(time.perf_counter() - started, 1)}
     with atomic_file(output_dir / "metrics.json") as file:
         json.dump({**metrics, "history": history}, file, ensure_ascii=False, indent=1)
     return model, tokenizer, metrics
 
 
-def run_evaluate(args: argparse.Namespace) -> None:
-    from course_lib.data import read_examples
-    from course_lib.training import predict
-
-    check_model_dir(Path(args.model_dir))
-    model, tokenizer, settings = load_trained(args)
-    names = model.config.id2label
-    labels = [names[index] for index in range(len(names))]
-    test_ds = read_examples(
-        args.test_file, labels, columns=split_columns(args.columns), encoding=args.encoding
-    )
-    results = predict(model, test_ds, tokenizer, **settings)
+def _evaluate(args: argparse.Namespace) -> None:
+    shared.check_model_dir(Path(args.model_dir))
+    runtime.select_device(args.device)
+    model, tokenizer, length = shared.load_trained(args.model_dir, args.max_seq_length)
+    labels = [name for _, name in sorted(model.config.id2label.items())]
+    test_ds = data.read_examples(args.test_file, labels, **shared.reading(args))
+    sizes = {"batch_size": args.batch_size, "max_seq_length": length}
+    predictions = training.predict(model, test_ds, tokenizer, **sizes)
     pairs = Counter(
         (labels[example["label"]], result["label"])
-        for example, result in zip(test_ds, results, strict=True)
+        for example, result in zip(test_ds, predictions, strict=True)
     )
     right = sum(count for (true, predicted), count in pairs.items() if true == predicted)
-    print_json(
-        {
-            "task": TASK,
-            "test_examples": len(test_ds),
-            "test_accuracy": round(right / len(test_ds), 4),
-            "labels": labels,
-            # pairs that occur, the most frequent first: a whole matrix of 7,000 classes is 149 MB
-            "confusion": [
-                {"label": true, "predicted": predicted, "count": count}
-                for (true, predicted), count in pairs.most_common()
-            ],
-        }
-    )
+    # pairs that occur, the most frequent first: a whole matrix of 7,000 classes is 149 MB
+    confusion = [
+        {"label": true, "predicted": predicted, "count": count}
+        for (true, predicted), count in pairs.most_common()
+    ]
+    results = {"test_examples": len(test_ds), "test_accuracy": round(right / len(test_ds), 4)}
+    shared.print_json({"task": TASK, **results, "labels": labels, "confusion": confusion})
 
 
-def run_predict(args: argparse.Namespace) -> None:
-    from course_lib.data import read_texts
-    from course_lib.training import predict
-
-    check_model_dir(Path(args.model_dir))
+def _predict(args: argparse.Namespace) -> None:
+    shared.check_model_dir(Path(args.model_dir))
     if args.input_file == "-":
         if sys.stdin is None:
             raise InputError("standard input", "is closed", "--input_file, or lines of text")
@@ -337,47 +236,28 @@ def run_predict(args: argparse.Namespace) -> None:
         if sys.stdin.isatty():
             print("type one text a line, then end with Ctrl-D", file=sys.stderr)
     if args.output_file != "-":
-        output_file = Path(args.output_file)
-        check_writable(output_file.parent)
-        if output_file.exists() and os.path.realpath(output_file) == os.path.realpath(
-            args.input_file
-        ):
-            raise InputError(output_file, "is the input file", "another file for the results")
-    texts = read_texts(
-        sys.stdin if args.input_file == "-" else args.input_file,
-        columns=split_columns(args.columns),
-        encoding=args.encoding,
-    )
-    model, tokenizer, settings = load_trained(args)
-    results = predict(model, texts, tokenizer, **settings)
+        shared.check_output(args.output_file, args.input_file)
+    source = sys.stdin if args.input_file == "-" else args.input_file
+    texts = data.read_texts(source, **shared.reading(args))
+    runtime.select_device(args.device)
+    model, tokenizer, length = shared.load_trained(args.model_dir, args.max_seq_length)
+    sizes = {"batch_size": args.batch_size, "max_seq_length": length}
+    results = training.predict(model, texts, tokenizer, **sizes)
     for result in results:
         if len(result["probabilities"]) > MOST_CLASSES:
             best = sorted(result["probabilities"].items(), key=lambda one: -one[1])
             result["probabilities"] = dict(best[:MOST_CLASSES])
-    if args.output_file == "-":
-        for result in results:
-            print_json(result)
-    else:
-        with atomic_file(args.output_file) as file:
-            file.writelines(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
+    shared.write_results(results, args.output_file)
 
 
-def run_quickstart(args: argparse.Namespace) -> None:
-    from course_lib.data import load_reviews
-    from course_lib.runtime import profile
-    from course_lib.training import predict
-
+def _quickstart(args: argparse.Namespace) -> None:
     output_dir = Path(args.output_dir)
     check_output_dir(output_dir, "quickstart", again=True)
-    sizes = profile()
+    sizes = runtime.profile()
     print(sizes, file=sys.stderr)
     splits = {
-        name: load_reviews(name, max_examples=count)
-        for name, count in (
-            ("train", sizes.train_examples),
-            ("dev", sizes.dev_examples),
-            ("test", sizes.test_examples),
-        )
+        name: data.load_reviews(name, max_examples=getattr(sizes, f"{name}_examples"))
+        for name in ("train", "dev", "test")
     }
     with claim(output_dir, "quickstart", again=True):
         shutil.rmtree(output_dir / LOG_DIR, ignore_errors=True)  # VisualDL would draw both runs
@@ -391,62 +271,117 @@ def run_quickstart(args: argparse.Namespace) -> None:
             seed=args.seed,
         )
     print("\nWhat it learned, on sentences that it has never seen:", file=sys.stderr)
-    for result in predict(model, list(SENTENCES), tokenizer):
-        gloss = SENTENCES[result["text"]]
-        print(
-            f"  {result['label']:<9}{result['probability']:.2f}  {result['text']}  ({gloss})",
-            file=sys.stderr,
-        )
-    print_json(metrics)
+    for result in training.predict(model, list(SENTENCES), tokenizer):
+        told = f"  {result['label']:<9}{result['probability']:.2f}  {result['text']}"
+        print(f"{told}  ({SENTENCES[result['text']]})", file=sys.stderr)
+    shared.print_json(metrics)
 
 
-def run_export(args: argparse.Namespace) -> None:
-    from course_lib.deploy import export_model
-    from course_lib.models import load_backbone
-
-    check_model_dir(Path(args.model_dir))
+def _export(args: argparse.Namespace) -> None:
+    shared.check_model_dir(Path(args.model_dir))
     if Path(args.model_dir, "thresholds.json").is_file():  # they would be left behind
         expected = "python -m course_lib.hierarchical export"
         raise InputError(args.model_dir, "is a model with thresholds", expected)
     output_dir = Path(args.output_dir)
     check_output_dir(output_dir, "export")
-    model, tokenizer = load_backbone(args.model_dir, trained=True)
-    length = checked_length(getattr(model.config, "max_seq_length", None), model)
+    model, tokenizer, length = shared.load_trained(args.model_dir)
     with claim(output_dir, "export"):
-        export_model(model, output_dir, tokenizer, length, onnx=args.onnx)
+        deploy.export_model(model, output_dir, tokenizer, length, onnx=args.onnx)
     files = sorted(file.name for file in output_dir.iterdir() if file.name not in (MARKER, LOCK))
-    print_json({"task": "export", "output_dir": str(output_dir), "files": files})
+    shared.print_json({"task": "export", "output_dir": str(output_dir), "files": files})
 
 
-def run_serve(args: argparse.Namespace) -> None:
-    from course_lib.deploy import Predictor
+def _compress(words: Sequence[str]) -> None:
+    """Print a JSON line a model, the uncompressed one first; compression.json holds the same."""
+    from course_lib.data.readers import listed
+    from course_lib.models import suggested_learning_rate
+
+    import paddle
+    from paddlenlp.data import DataCollatorWithPadding
+    from paddlenlp.datasets import MapDataset
+    from paddlenlp.trainer import CompressionArguments
+    from paddlenlp.utils.log import logger
+
+    prog = "python -m course_lib compress"
+    args, options, parser = shared.parse_arguments(words, CompressionArguments, COMPRESS, prog)
+    logger.set_level("WARNING")
+    if (options.train_file is None) != (options.dev_file is None):
+        parser.error("--train_file and --dev_file go together")
+    shared.check_model_dir(Path(options.model_name_or_path))
+    check_output_dir(Path(args.output_dir), "compress")
+    runtime.select_device(args.device if "--device" in words else None)
+    args.device = paddle.get_device().split(":")[0]
+    model, tokenizer, length = shared.load_trained(
+        options.model_name_or_path, options.max_seq_length, options.trust_pickle
+    )
+    names = [name for _, name in sorted(model.config.id2label.items())]
+    if options.train_file is None:
+        splits = data.load_reviews(("train", "dev"), max_examples=options.max_examples)
+        if names != splits[0].label_list:
+            problem = f"has the labels {listed(names)}, the course's reviews have others"
+            raise InputError(options.model_name_or_path, problem, "--train_file and --dev_file")
+    else:
+        files = options.train_file, options.dev_file
+        splits = [data.read_examples(path, names, **shared.reading(options)) for path in files]
+    features = [
+        MapDataset([data.convert_example(e, tokenizer, length, return_dict=True) for e in split])
+        for split in splits
+    ]
+    if "--learning_rate" not in words:
+        args.learning_rate = suggested_learning_rate(model)
+    runtime.seed_everything(args.seed)
+    with claim(Path(args.output_dir), "compress"):
+        trainer = compression.CompressTrainer(
+            model=model,
+            args=args,
+            data_collator=DataCollatorWithPadding(tokenizer),
+            train_dataset=features[0],
+            eval_dataset=features[1],
+            criterion=paddle.nn.CrossEntropyLoss(),
+            tokenizer=tokenizer,
+            group_by_length=True,
+        )
+        rows = shared.frame_rows(trainer.compress())
+        with atomic_file(Path(args.output_dir, "compression.json")) as file:
+            json.dump(rows, file, ensure_ascii=False, indent=1)
+    print(f"{len(features[1])} texts to compare on, up to {length} tokens", file=sys.stderr)
+    for row in rows:
+        shared.print_json(row)
+
+
+def _serve(args: argparse.Namespace) -> None:
     from course_lib.deploy.service import Limits, listen, make_app, serve
     from course_lib.runtime import machine
 
-    asked = {name: getattr(args, name) for name in vars(Limits())}
-    limits = Limits(**{name: value for name, value in asked.items() if value is not None})
+    values = {name: getattr(args, name) for name in vars(Limits())}
+    limits = Limits(**{name: value for name, value in values.items() if value is not None})
     with listen(args.host, args.port) as listener:
         # the event loop needs a core, too
         threads = args.threads or max(1, machine.usable_cores() - 1)
-        predictor = Predictor(args.model_dir, args.backend, threads=threads)
+        predictor = deploy.Predictor(args.model_dir, args.backend, threads=threads)
         if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
             print("others can reach this service, which asks nobody who they are", file=sys.stderr)
-        serve(make_app(predictor, limits, [args.host, *args.allow_host]), listener)
+        serve(make_app(predictor, limits, [args.host, *(args.allow_host or ())]), listener)
 
 
-def run_doctor(args: argparse.Namespace) -> int:
+def _doctor(args: argparse.Namespace) -> int:
     from course_lib.runtime import doctor
 
     return doctor.report(args.json)
 
 
-def load_trained(args: argparse.Namespace):
-    """Load what `train` wrote; return the model, its tokenizer and the settings for `predict`."""
-    from course_lib.models import load_backbone
-    from course_lib.runtime import select_device
+COMMANDS: Commands = {
+    "train": (_train, "fine-tune a classifier on files with text and label", TRAIN),
+    "evaluate": (_evaluate, "measure a trained model on a labelled file", EVALUATE),
+    "predict": (_predict, "label texts; writes one JSON object a line", PREDICT),
+    "quickstart": (_quickstart, "train on the course's reviews and show it", QUICKSTART),
+    "export": (_export, "write a trained classifier as a static model, to serve", EXPORT),
+    "compress": (_compress, "make a trained classifier smaller and faster", None),
+    "serve": (_serve, "answer HTTP requests with an exported classifier", SERVE),
+    "doctor": (_doctor, "check this machine and environment, and name each fix", DOCTOR),
+}
 
-    select_device(args.device)
-    model, tokenizer = load_backbone(args.model_dir, trained=True)
-    trained_with = getattr(model.config, "max_seq_length", None)
-    max_seq_length = checked_length(args.max_seq_length or trained_with, model)
-    return model, tokenizer, {"batch_size": args.batch_size, "max_seq_length": max_seq_length}
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status: 0 done, 1 broken, 2 wrong input."""
+    return shared.run_command("python -m course_lib", __doc__.splitlines()[0], COMMANDS, argv)
