@@ -43,7 +43,6 @@ def test_a_path_has_one_parent_and_a_level_a_part():
     assert len(TREE) == 5 and "兔" in TREE and "狗" not in TREE
     # a parent may come after its child: ids are the order of the list
     assert Taxonomy(["a##b", "a"]).complete(["a##b"]) == ["a##b", "a"]
-    assert Taxonomy(["a", "a/b"], separator="/").parents("a/b") == ("a",)
 
 
 def test_a_graph_has_all_its_parents_and_unfolds_into_paths():
@@ -69,10 +68,6 @@ def test_rows_become_zeros_and_ones_and_back():
         [0, 0, 0, 0, 1], [0] * 5, [1, 0, 0, 1, 0]
     ]  # fmt: skip
     assert TREE.names(matrix) == rows
-    with pytest.raises(InputError, match="'狗' is no label"):
-        TREE.indicators([["狗"]])
-    with pytest.raises(InputError, match="row 0 is a string"):
-        TREE.indicators(["兔"])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +81,6 @@ def test_rows_become_zeros_and_ones_and_back():
         (["a,b"], "holds a comma"),
         ([" a"], "white space"),
         ([""], "empty label"),
-        ([3], "hold a int"),
         (["a\tb"], "control character"),
     ],
 )
@@ -100,16 +94,8 @@ def test_graphs_that_are_none_are_refused():
         Taxonomy.from_edges({"a": ["b"], "b": ["a"], "c": []})
     with pytest.raises(InputError, match="above and below"):
         Taxonomy.from_edges({"a": ["a"]})
-    with pytest.raises(InputError, match="are none"):
-        Taxonomy.from_edges({})
-    with pytest.raises(InputError, match="bare names"):
+    with pytest.raises(InputError, match="has no parent"):
         TREE.unfold()
-    for separator in ("", ",", "\t", None):
-        with pytest.raises(InputError, match="separator"):
-            Taxonomy(["a"], separator=separator)
-    for ask in (TREE.parents, TREE.level, TREE.children, TREE.ancestors):
-        with pytest.raises(InputError, match="'狗' is no label"):
-            ask("狗")
 
 
 # ---- files
@@ -117,18 +103,18 @@ def test_graphs_that_are_none_are_refused():
 
 def test_what_is_written_is_read_again(tmp_path):
     rows = task.examples(20)
-    write_dataset(tmp_path, {"train": rows[:10], "dev": rows[10:]}, task.LABELS, ["房间很大"])
+    random = np.random.RandomState(0)
+    for number in range(50):  # and sets of labels that no text has
+        names = random.choice(task.LABELS, random.randint(1, 4), replace=False)
+        rows.append({"text": f"第{number}", "labels": task.TAXONOMY.complete(names.tolist())})
+    write_dataset(tmp_path, {"train": rows[10:], "dev": rows[:10]}, task.LABELS, ["房间很大"])
     assert {finding.severity for finding in validate(tmp_path)} <= {"warning"}
     taxonomy = read_labels(tmp_path / "label.txt")
     assert list(taxonomy.labels) == task.LABELS
-    assert read_dataset(tmp_path / "train.txt", taxonomy) == rows[:10]
-    assert read_dataset(tmp_path / "dev.txt", taxonomy) == rows[10:]
+    assert read_dataset(tmp_path / "train.txt", taxonomy) == rows[10:]
+    assert read_dataset(tmp_path / "dev.txt", taxonomy) == rows[:10]
     assert read_texts(tmp_path / "data.txt") == ["房间很大"]
-    first = (tmp_path / "train.txt").read_bytes().split(b"\n")[0].decode()
-    assert first == f"{rows[0]['text']}\t{','.join(rows[0]['labels'])}"
-
-
-def test_the_line_of_the_guide_is_read(tmp_path):
+    # the line of the guide
     labels = ["人生", "人生##死亡", "灾害/意外", "灾害/意外##车祸"]
     (tmp_path / "label.txt").write_text("\n".join(labels) + "\n", "utf-8")
     line = "86岁老翁过马路遭挖掘机碾压身亡\t灾害/意外,灾害/意外##车祸,人生,人生##死亡\n"
@@ -174,10 +160,8 @@ def test_each_fault_is_named_with_its_file_and_line(line, tmp_path, capsys):
     assert FAULTS[line] in finding.problem and finding.expected
     assert main(["check", str(path)]) == 2
     out, err = capsys.readouterr()
-    assert (
-        out
-        == f"{path / 'dev.txt'}, line 4: error: {finding.problem}; expected {finding.expected}\n"
-    )
+    place = f"{path / 'dev.txt'}, line 4: error"
+    assert out == f"{place}: {finding.problem}; expected {finding.expected}\n"
     assert err == "1 errors, 0 warnings\n"
     if "train.txt" not in finding.problem:  # a file alone says nothing of another
         with pytest.raises(InputError) as caught:
@@ -185,30 +169,25 @@ def test_each_fault_is_named_with_its_file_and_line(line, tmp_path, capsys):
         assert (caught.value.line, caught.value.problem) == (4, finding.problem)
 
 
-def test_all_faults_are_listed_at_once(tmp_path):
+def test_no_fault_hides_another(tmp_path):
     path = faulty(tmp_path, *FAULTS)
     findings = validate(path)
     assert [finding.line for finding in findings] == list(range(3, 3 + len(FAULTS)))
-    assert all(
-        words in finding.problem for words, finding in zip(FAULTS.values(), findings, strict=True)
-    )
-
-
-def test_one_fault_does_not_hide_another(tmp_path):
+    for words, finding in zip(FAULTS.values(), findings, strict=True):
+        assert words in finding.problem
     path = faulty(tmp_path, "训练\t狗,书##好", "新\t书##差", "新\t书")
     (path / "label.txt").write_text("书\n书##好\n书##差\n\n店##好\n", "utf-8")
     (path / "train.txt").write_text("训练\t店,店##好\n", "utf-8")
-    said = [
-        (finding.file.rpartition("/")[2], finding.line, finding.problem)
-        for finding in validate(path)
-        if finding.severity == "error"
+    errors = [finding for finding in validate(path) if finding.severity == "error"]
+    expected = [
+        ("label.txt", 4, "an empty line"),
+        ("label.txt", 5, "'店##好' without its ancestor '店'"),
+        ("dev.txt", 3, "'狗' is not in the label file"),
+        ("dev.txt", 3, "is in train.txt, line 1 too"),
+        ("dev.txt", 4, "without its ancestor '书'"),
     ]
-    assert [(file, line) for file, line, _ in said] == [
-        ("label.txt", 4), ("label.txt", 5), ("dev.txt", 3), ("dev.txt", 3), ("dev.txt", 4)
-    ]  # fmt: skip
-    assert "'店##好' without its ancestor '店'" in said[1][2]
-    assert "'狗' is not in the label file" in said[2][2]
-    assert "is in train.txt, line 1 too" in said[3][2]
+    for finding, (file, line, words) in zip(errors, expected, strict=True):
+        assert (finding.file, finding.line) == (str(path / file), line) and words in finding.problem
 
 
 def test_a_file_that_cannot_be_read_is_one_fault(tmp_path):
@@ -290,6 +269,7 @@ def test_what_is_odd_but_can_be_read_is_a_warning(tmp_path, capsys):
         ("书\n书\n", "line 2: error: '书' again, as in line 1"),
         ("书\n店,电\n", "line 2: error: a tab or a comma"),
         ("书\n书##\n", "line 2: error: '书##' has an empty part"),
+        ("书\n店 ## 好\n", "line 2: error: '店 ## 好' has white space around a part"),
         ("书\n书###好\n", "line 2: error: '书###好' has more than ## between its parts"),
         ("", "is empty"),
         ("\ufeff", "error: holds no line"),
@@ -338,8 +318,6 @@ def test_what_the_format_cannot_hold_is_not_written(rows, words, tmp_path):
     with pytest.raises(InputError, match=words):
         write_dataset(tmp_path / "new", {"train": rows}, task.LABELS)
     assert not (tmp_path / "new").exists()
-    with pytest.raises(InputError, match="not known from the splits"):
-        write_dataset(tmp_path / "new", {"train": []})
 
 
 def test_a_graph_as_files(tmp_path):
@@ -369,8 +347,16 @@ def test_doccano_says_what_it_can_read(tmp_path):
     line = '{"text": "好", "label": ["书", "店"], "labels": ["店", "书"]}'
     file.write_text(line, encoding="utf-8")
     assert [set(row["labels"]) for row in read_doccano(file)[0]] == [{"书", "店"}]
-    for encoding, told in (("gb18030", "convert the file from gb18030"), ("utf-16", "UTF-8 text")):
-        file.write_bytes(line.encode(encoding))
+    array = [{"text": "好", "label": ["书"]}] * 2
+    for content, told in (
+        (line.encode("gb18030"), "convert the file from gb18030"),
+        (line.encode("utf-16"), "UTF-8 text"),
+        (b"{nonsense\n", "line 1: not valid JSON"),
+        (json.dumps(array).encode(), r"line 1: the file is a JSON array, .*export as JSONL"),
+        (json.dumps(array, indent=1).encode(), r"line 1: the file is a JSON array, .*as JSONL"),
+        ('{"text": "好", "label": []}'.encode(), "no labelled text"),
+    ):
+        file.write_bytes(content)
         with pytest.raises(InputError, match=told) as caught:
             read_doccano(file)
         assert "encoding=" not in str(caught.value)
@@ -425,40 +411,11 @@ def test_lines_of_doccano_that_are_none(record, words, tmp_path):
         read_doccano(tmp_path / "a.jsonl")
 
 
-def test_all_faults_of_an_export_are_named_and_other_findings_of_a_directory(tmp_path, capsys):
+def test_all_faults_of_an_export_are_named(tmp_path):
     rows = [{"text": str(row), "label": ["酒店 ## 位置" if row % 2 else "书"]} for row in range(16)]
     write_lines(tmp_path / "a.jsonl", *rows)
     told = r"line 2: .* white space .* \(and 7 more faults, in line 4, 6, 8, 10, 12, \.\.\.\)"
     with pytest.raises(InputError, match=told):
-        read_doccano(tmp_path / "a.jsonl")
-    files = {"label.txt": "书\n酒店 ## 位置\n书##好\n\n", "train.txt": "甲\t书\n乙\t酒店 ## 位置\n",
-             "dev.txt": "丙\t店\n"}  # fmt: skip
-    for name, content in files.items():
-        (tmp_path / name).write_text(content, "utf-8")
-    assert main(["check", str(tmp_path)]) == 2
-    said = capsys.readouterr().out
-    for place, problem in (
-        ("label.txt, line 2", "white space around a part"),
-        ("label.txt, line 4", "an empty line"),
-        ("train.txt, line 2", "the label '酒店 ## 位置' is not in the label file"),
-        ("dev.txt, line 1", "the label '店' is not in the label file"),
-    ):
-        assert any(place in line and problem in line for line in said.splitlines())
-
-
-def test_doccano_files_that_hold_nothing(tmp_path):
-    (tmp_path / "a.jsonl").write_text("{nonsense\n", "utf-8")
-    with pytest.raises(InputError, match="line 1: not valid JSON"):
-        read_doccano(tmp_path / "a.jsonl")
-    array = [{"text": "好", "label": ["书"]}] * 2
-    for content in (json.dumps(array), json.dumps(array, indent=1)):
-        (tmp_path / "a.jsonl").write_text(content, "utf-8")
-        with pytest.raises(
-            InputError, match=r"line 1: the file is a JSON array, .*export as JSONL"
-        ):
-            read_doccano(tmp_path / "a.jsonl")
-    write_lines(tmp_path / "a.jsonl", {"text": "好", "label": []})
-    with pytest.raises(InputError, match="no labelled text"):
         read_doccano(tmp_path / "a.jsonl")
 
 
@@ -488,7 +445,11 @@ def test_another_separator_becomes_that_of_the_files(tmp_path, capsys):
     assert taxonomy.parents("书##好") == ("书",)
     assert main(["check", str(tmp_path / "data")]) == 0
     write_doccano(tmp_path / "in.jsonl", [{"text": "三", "labels": ["书##好/坏"]}])
-    for separator, problem in (("", "separator: is ''"), ("/", "line 1: '书##好/坏' holds ##")):
+    for separator, problem in (
+        ("", "separator: is ''"),
+        (",", "separator: is ','"),
+        ("/", "line 1: '书##好/坏' holds ##"),
+    ):
         with pytest.raises(InputError, match=problem):
             read_doccano(tmp_path / "in.jsonl", separator=separator)
     with pytest.raises(InputError, match="splits: are"):
@@ -510,18 +471,6 @@ def test_doccano_through_the_commands(tmp_path, capsys):
     records = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     own = {row["text"]: set(row["labels"]) for row in rows}
     assert len(records) == 32 and all(set(r["label"]) == own[r["text"]] for r in records)
-
-
-def test_random_rows_survive_files(tmp_path):
-    random = np.random.RandomState(0)
-    for number in range(20):
-        rows = [
-            {"text": f"{number}-{row}", "labels": task.TAXONOMY.complete(
-                random.choice(task.LABELS, random.randint(1, 4), replace=False).tolist())}
-            for row in range(5)
-        ]  # fmt: skip
-        write_dataset(tmp_path, {"train": rows}, task.LABELS)
-        assert read_dataset(tmp_path / "train.txt", task.TAXONOMY) == rows
 
 
 def test_the_graph_that_the_course_ships_is_what_its_edges_unfold_into():

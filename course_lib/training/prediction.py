@@ -169,7 +169,8 @@ def text_scores(
 
     with inference_mode(model):
         results = map_by_length(run, rows, batch_size, length=lambda row: len(row[0]))
-    return np.stack(results) if results else np.zeros((0, model.num_classes), "float32")
+    classes = len(model.config.id2label)
+    return np.stack(results) if results else np.zeros((0, classes), "float32")
 
 
 def check_texts(texts: Sequence[str], name: str = "texts") -> None:

@@ -56,22 +56,17 @@ def read_doccano(
         InputError: the first fault, with its line, and the lines of others.
     """
     path = Path(path)
-    Taxonomy(["a"], separator)  # is it one?
-    rows: dict[str, tuple[int, list[str]]] = {}
-    texts: dict[str, None] = {}
+    if not separator or separator in (",", "\t"):
+        raise InputError("separator", f"is {separator!r}", 'characters such as "##"')
+    rows: dict[str, tuple[int, list[str]]] = {}  # line and labels of each text
+    unlabelled: dict[str, None] = {}
     faults: list[InputError] = []
     paths: set[str] = set()
     for number, line in enumerate(read_lines(path), 1):
         if is_blank(line):
             continue
         try:
-            text, labels = _record(line, path, number)
-            for label in labels:
-                fault = path_fault(label, separator)
-                if separator != SEPARATOR and SEPARATOR in label:
-                    fault = f"{shown(label)} holds {SEPARATOR}", f"{separator} between its parts"
-                if fault:
-                    raise InputError(path, *fault, number)
+            text, labels = _record(line, path, number, separator)
             if text in rows and labels and set(rows[text][1]) != set(labels):
                 problem = f"the text of line {rows[text][0]} with other labels"
                 raise InputError(path, problem, "one set of labels for a text", number)
@@ -83,29 +78,28 @@ def read_doccano(
         if labels:
             rows.setdefault(text, (number, labels))
         else:
-            texts[text] = None
-        for label in labels:
-            parts = label.split(separator)
+            unlabelled[text] = None
+        for parts in (label.split(SEPARATOR) for label in labels):
             paths |= {SEPARATOR.join(parts[:end]) for end in range(1, len(parts) + 1)}
     if faults:
-        first, problem = faults[0], faults[0].problem
-        if len(faults) > 1:
-            lines = ", ".join(str(one.line) for one in faults[1:6])
-            problem += f" (and {len(faults) - 1} more faults, in line {lines}"
-            problem += ", ...)" if len(faults) > 6 else ")"
+        first, *others = faults
+        problem = first.problem
+        if others:
+            lines = ", ".join(str(one.line) for one in others[:5])
+            lines += ", ..." if len(others) > 5 else ""
+            problem += f" (and {len(others)} more faults, in line {lines})"
         raise InputError(path, problem, first.expected, first.line)
     if not paths:
         raise InputError(path, "holds no labelled text", EXPECTED)
     taxonomy = Taxonomy(sorted(paths))
     examples = []
     for text, (number, labels) in rows.items():
-        labels = [label.replace(separator, SEPARATOR) for label in labels]
         lacking = taxonomy.missing(labels)
         if lacking and not complete:
             problem = f"a label without its ancestor {shown(lacking[0])}"
             raise InputError(path, problem, "all ancestors, or --complete_labels", number)
         examples.append({"text": text, "labels": taxonomy.complete(labels)})
-    return examples, [text for text in texts if text not in rows], taxonomy
+    return examples, [text for text in unlabelled if text not in rows], taxonomy
 
 
 def write_doccano(path: str | os.PathLike, examples: Iterable[Mapping]) -> None:
@@ -141,7 +135,8 @@ def split_examples(
     return {name: rows for name, rows in parts.items() if rows}
 
 
-def _record(line: str, path: Path, number: int) -> tuple[str, list[str]]:
+def _record(line: str, path: Path, number: int, separator: str) -> tuple[str, list[str]]:
+    """The text of a line, and its labels with "##" between their parts."""
     record = json_object(line, path, number, EXPECTED)
     text = record.get("text", record.get("data"))  # "data" before doccano 1.6
     if not isinstance(text, str):
@@ -149,18 +144,25 @@ def _record(line: str, path: Path, number: int) -> tuple[str, list[str]]:
         raise InputError(path, problem, EXPECTED, number)
     text = " ".join(text.split())
     check_text(text, path, number)
-    given = {key: record[key] for key in ("label", "labels") if record.get(key) not in (None, [])}
-    same = [set(map(repr, one)) if isinstance(one, list) else one for one in given.values()]
+    lists = [record[key] for key in ("label", "labels") if record.get(key) not in (None, [])]
+    same = [set(map(repr, one)) if isinstance(one, list) else one for one in lists]
     if same[1:] and same[0] != same[1]:  # in another order they are the same
         raise InputError(path, "has other names in labels than in label", EXPECTED, number)
     for key, what in OTHERS.items():
-        if record.get(key) and not given:
+        if record.get(key) and not lists:
             problem = f"has its labels in {key!r}: {what}"
             raise InputError(path, problem, f"an export of a project that gives {EXPECTED}", number)
-    labels: Any = next(iter(given.values()), [])
+    labels: Any = lists[0] if lists else []
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         kinds = sorted({json_type(label) for label in labels} if isinstance(labels, list) else {})
         what = f"a list of {', '.join(kinds)}" if kinds else f"a JSON {json_type(labels)}"
         expected = "a list of names, as of a project for text classification"
         raise InputError(path, f"label is {what}", expected, number)
-    return text, [check_label(label, path, number) for label in labels]
+    for label in map(str.strip, labels):
+        check_label(label, path, number)
+        fault = path_fault(label, separator)
+        if separator != SEPARATOR and SEPARATOR in label:
+            fault = f"{shown(label)} holds {SEPARATOR}", f"{separator} between its parts"
+        if fault:
+            raise InputError(path, *fault, number)
+    return text, [label.strip().replace(separator, SEPARATOR) for label in labels]

@@ -1,8 +1,7 @@
 """The files of the guide: `text TAB label,label##child`, label.txt and data.txt.
 
-A file is read from its first fault on no further (`read_dataset`), or all faults of a directory are
-listed at once (`validate`). Both look with the same eyes, so what the second passes, the first
-reads.
+A file is read up to its first fault (`read_dataset`), or all faults of a directory are listed at
+once (`validate`). Both use the same rules, so what the second passes, the first reads.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from course_lib.data.readers import check_label, check_text, read_lines, shown
 from course_lib.runtime import InputError, atomic_file
@@ -47,12 +45,11 @@ class Finding:
         return one_line(f"{place}: {self.severity}: {self.problem}; expected {self.expected}")
 
     def refuse(self) -> None:
+        """Raise it as an InputError."""
         raise InputError(self.file, self.problem, self.expected, self.line)
 
 
-def read_labels(
-    path: str | os.PathLike, complete: bool = False, separator: str = SEPARATOR
-) -> Taxonomy:
+def read_labels(path: str | os.PathLike, complete: bool = False) -> Taxonomy:
     """Read label.txt: one path a line, each ancestor of a path a label of its own.
 
     Args:
@@ -61,10 +58,10 @@ def read_labels(
     Raises:
         InputError: the first fault, with its line.
     """
-    taxonomy, findings = _scan_labels(Path(path), complete, separator)
+    labels, findings = _scan_labels(Path(path), complete)
     for finding in findings:
         finding.refuse()
-    return taxonomy
+    return Taxonomy(labels)
 
 
 def read_dataset(
@@ -82,13 +79,10 @@ def read_dataset(
     Raises:
         InputError: the first fault, with its line.
     """
-    examples: list[dict] = []
-    for example, findings in _scan(Path(path), taxonomy, complete, {}):
-        for finding in findings:
-            if finding.severity == "error":
-                finding.refuse()
-        if example is not None:
-            examples.append(example)
+    examples, findings, _ = _scan(Path(path), taxonomy, complete)
+    for finding in findings:
+        if finding.severity == "error":
+            finding.refuse()
     return examples
 
 
@@ -100,7 +94,6 @@ def validate(
     test_file: str = SPLITS[2],
     label_file: str = LABELS,
     data_file: str = DATA,
-    separator: str = SEPARATOR,
 ) -> list[Finding]:
     """Every fault of a directory: of each file, and of texts that stand in several.
 
@@ -116,44 +109,38 @@ def validate(
     directory = Path(directory)
     if not directory.is_dir():
         raise InputError(directory, "is no directory", f"one with {', '.join(SPLITS)}, {LABELS}")
-    taxonomy, findings = _scan_labels(directory / label_file, complete, separator)
-    if taxonomy is None:
+    labels, findings = _scan_labels(directory / label_file, complete)
+    if not labels:
         return findings
-    texts: dict[str, tuple[str, int]] = {}  # of all files so far
-    used: dict[str, set[str]] = {}
-    unread: set[str] = set()
-    for name in (train_file, dev_file, test_file):
+    taxonomy = Taxonomy(labels)
+    train_path = str(directory / train_file)
+    if train_file in (dev_file, test_file):
+        problem = "is the train file and another one too"
+        findings.append(Finding(train_path, None, "error", problem, "a file for each split"))
+    places: dict[str, str] = {}  # of the texts of all files so far
+    used: dict[str, set[str]] = {}  # the labels of each file that can be read
+    for name in dict.fromkeys((train_file, dev_file, test_file)):
         path = directory / name
-        if name == train_file and used:
-            problem = "is the train file and another one too"
-            findings.append(Finding(str(path), None, "error", problem, "a file for each split"))
-        if name in used or (name == test_file and not os.path.lexists(path)):
+        if name == test_file and not os.path.lexists(path):
             continue
-        own: dict[str, tuple[int, tuple[str, ...] | None]] = {}
-        used[name], before = set(), len(findings)
         try:
-            for example, found in _scan(path, taxonomy, complete, own):
-                findings += found
-                if example is not None:
-                    used[name] |= set(example["labels"])
+            examples, of_file, lines = _scan(path, taxonomy, complete)
         except InputError as error:
             findings.append(_finding(error))
-            unread.add(name)
-        for text, (line, _) in own.items():
-            if text in texts:
-                place = "{}, line {}".format(*texts[text])
+            continue
+        used[name] = {label for example in examples for label in example["labels"]}
+        for text, line in lines.items():
+            place = places.setdefault(text, f"{name}, line {line}")
+            if place != f"{name}, line {line}":
                 problem = f"the text {shown(text)} is in {place} too"
-                findings.append(Finding(str(path), line, "error", problem, "each text in one file"))
-            else:
-                texts[text] = name, line
-        findings[before:] = sorted(findings[before:], key=lambda one: one.line or 0)
-    for label in () if train_file in unread else taxonomy.labels:
+                of_file.append(Finding(str(path), line, "error", problem, "each text in one file"))
+        findings += sorted(of_file, key=lambda one: one.line or 0)
+    for label in taxonomy.labels if train_file in used else ():
         if label not in used[train_file]:
             others = [name for name in used if label in used[name]]
             problem = f"no text has the label {shown(label)}"
             problem += f", but {', '.join(others)}" if others else ""
-            file = str(directory / train_file)
-            findings.append(Finding(file, None, "warning", problem, "examples of each label"))
+            findings.append(Finding(train_path, None, "warning", problem, "examples of each label"))
     if os.path.lexists(directory / data_file):
         try:
             read_texts(directory / data_file)
@@ -179,14 +166,14 @@ def read_texts(path: str | os.PathLike) -> list[str]:
 def write_dataset(
     directory: str | os.PathLike,
     splits: Mapping[str, Sequence[Mapping]],
-    labels: Sequence[str] | None = None,
+    labels: Sequence[str],
     texts: Sequence[str] = (),
 ) -> Path:
     """Write the guide's files: NAME.txt for each split, label.txt, and data.txt where asked for.
 
     Args:
         splits: by "train", "dev" and "test", rows of {"text", "labels"}.
-        labels: all labels in the order of their ids; by default the `label_list` of a split.
+        labels: all labels in the order of their ids.
         texts: without labels, for data.txt.
 
     Returns:
@@ -196,23 +183,20 @@ def write_dataset(
         InputError: a text or a label that the format cannot hold, a label without its parent.
             Nothing is written then.
     """
-    if labels is None:
-        found = [getattr(split, "label_list", None) for split in splits.values()]
-        labels = next((one for one in found if one), None)
-        if labels is None:
-            raise InputError("labels", "are not known from the splits", "the list of all labels")
     taxonomy = Taxonomy(labels)
     contents = {LABELS: list(taxonomy.labels)}
     for name, split in splits.items():
         lines = contents[f"{name}.txt"] = []
         for number, row in enumerate(split, 1):
             text = _plain(row["text"], name, number)
+            for label in row["labels"]:
+                if label not in taxonomy:
+                    raise InputError(name, f"{shown(label)} is no label", "one of labels", number)
             lacking = taxonomy.missing(row["labels"])
             if lacking or not row["labels"]:
                 problem = f"has no label {shown(lacking[0])}" if lacking else "has no label"
                 raise InputError(name, problem, "all ancestors of each label", number)
-            names = sorted(set(row["labels"]), key=taxonomy.ids.__getitem__)
-            lines.append(f"{text}\t{','.join(names)}")
+            lines.append(f"{text}\t{','.join(taxonomy.complete(row['labels']))}")
     if texts:
         contents[DATA] = [_plain(text, "texts", line) for line, text in enumerate(texts, 1)]
     for name, lines in contents.items():
@@ -228,116 +212,117 @@ def _plain(text: str, where: str, number: int) -> str:
     return text
 
 
-def _scan_labels(path: Path, complete: bool, separator: str) -> tuple[Any, list[Finding]]:
-    """The taxonomy of the lines that can be used, None without any; and the faults."""
+def _scan_labels(path: Path, complete: bool) -> tuple[list[str], list[Finding]]:
+    """The labels of the lines that can be used, with their ancestors; and the faults."""
     findings: list[Finding] = []
     lines: dict[str, int] = {}
-
-    def add(line: int, problem: str, expected: str) -> None:
-        findings.append(Finding(str(path), line, "error", problem, expected))
-
     try:
         content = read_lines(path)
     except InputError as error:
-        return None, [_finding(error)]
+        return [], [_finding(error)]
     for number, line in enumerate(content, 1):
         label = line.strip()
+        fault = path_fault(label)
         if not label:
-            add(number, "an empty line", "one label a line")
+            fault = "an empty line", "one label a line"
         elif "\t" in label or "," in label:
-            add(number, f"a tab or a comma in {shown(label)}", "one label a line, without them")
+            fault = f"a tab or a comma in {shown(label)}", "one label a line, without them"
         elif label in lines:
-            add(number, f"{shown(label)} again, as in line {lines[label]}", "each label once")
-        elif fault := path_fault(label, separator):
-            add(number, *fault)
+            fault = f"{shown(label)} again, as in line {lines[label]}", "each label once"
+        elif not fault:
+            fault = _refusal(check_label, label)
+        if fault:
+            findings.append(Finding(str(path), number, "error", *fault))
         else:
-            try:
-                check_label(label, path, number)
-                lines[label] = number
-            except InputError as error:
-                findings.append(_finding(error))
+            lines[label] = number
     labels: dict[str, None] = {}
     for label, number in lines.items():
-        parts = label.split(separator)
-        for above in (separator.join(parts[:end]) for end in range(1, len(parts))):
+        parts = label.split(SEPARATOR)
+        for above in (SEPARATOR.join(parts[:end]) for end in range(1, len(parts))):
             if above not in lines and above not in labels:
                 labels[above] = None
                 if not complete:
-                    add(number, f"{shown(label)} without its ancestor {shown(above)}",
-                        f"a line for {shown(above)} too, or --complete_labels")  # fmt: skip
+                    problem = f"{shown(label)} without its ancestor {shown(above)}"
+                    expected = f"a line for {shown(above)} too, or --complete_labels"
+                    findings.append(Finding(str(path), number, "error", problem, expected))
         labels[label] = None
-    return Taxonomy(list(labels), separator) if labels else None, findings
+    return list(labels), findings
 
 
 def _scan(
-    path: Path,
-    taxonomy: Taxonomy,
-    complete: bool,
-    texts: dict[str, tuple[int, tuple[str, ...] | None]],
-) -> Iterator[tuple[dict | None, list[Finding]]]:
-    """Each line's example, None where it has a fault or repeats one, and what is wrong with it.
+    path: Path, taxonomy: Taxonomy, complete: bool
+) -> tuple[list[dict], list[Finding], dict[str, int]]:
+    """The examples of a file, without repeated ones; its findings; and the first line of each text.
 
-    Args:
-        texts: gets the line and the labels of each text; None where they have a fault.
+    Raises:
+        InputError: the file cannot be read as text.
     """
+    examples: list[dict] = []
+    findings: list[Finding] = []
+    first: dict[str, tuple[int, list[str] | None]] = {}  # line and labels; None: they have a fault
     for number, line in enumerate(read_lines(path), 1):
-        found: list[Finding] = []
 
-        def add(problem, expected=LINE, severity="error", number=number, found=found) -> None:
-            found.append(Finding(str(path), number, severity, problem, expected))
+        def add(problem: str, expected: str, severity: str = "error", number=number) -> None:
+            findings.append(Finding(str(path), number, severity, problem, expected))
 
         text, tab, field = line.partition("\t")
         names = [name.strip() for name in field.split(",")]
-        if is_blank(line):
-            add("an empty line", "no empty line, not even at the end")
-        elif not tab:
-            add("no tab: no labels, or spaces in its place")
-        elif "\t" in field:
-            add(f"{line.count(chr(9))} tabs: one in the text?", "one tab, before the labels")
-        elif not field.strip():
-            add("no label after the tab")
-        else:
-            try:
-                check_text(text, path, number)
-            except InputError as error:
-                found.append(_finding(error))
-            _check_names(names, taxonomy, complete, add)
-        if any(finding.severity == "error" for finding in found):
+        faults = list(_line_faults(line, text, field, names, taxonomy, complete))
+        for fault in faults:
+            add(*fault)
+        if faults:
             if text.strip() and tab:
-                texts.setdefault(text, (number, None))
-            yield None, found
+                first.setdefault(text, (number, None))
             continue
+        if len(set(names)) < len(names):
+            add("repeats a label", "each label once", "warning")
         labels = taxonomy.complete(names)
-        first = texts.setdefault(text, (number, tuple(labels)))
-        if first[0] == number or first[1] is None:
-            yield {"text": text, "labels": labels}, found
-            continue
-        if first[1] == tuple(labels):
-            add(f"repeats line {first[0]}", "each text once", "warning")
+        line_before, labels_before = first.setdefault(text, (number, labels))
+        if line_before == number or labels_before is None:
+            examples.append({"text": text, "labels": labels})
+        elif labels_before == labels:
+            add(f"repeats line {line_before}", "each text once", "warning")
         else:
-            add(f"the text of line {first[0]} with other labels", "one set of labels for a text")
-        yield None, found
+            add(f"the text of line {line_before} with other labels", "one set of labels for a text")
+    return examples, findings, {text: line for text, (line, _) in first.items()}
 
 
-def _check_names(names: list[str], taxonomy: Taxonomy, complete: bool, add) -> None:
-    unknown = [name for name in names if name not in taxonomy]
-    for name in unknown:
-        if not name:
-            add("an empty label: a comma too many")
-        elif FULL_WIDTH in name:
-            add(f"a full-width comma in {shown(name)}", "an ASCII comma between labels")
-        else:
-            add(f"the label {shown(name)} is not in the label file", "labels of that file")
-    if unknown:
-        return
-    if len(set(names)) < len(names):
-        add("repeats a label", "each label once", "warning")
-    lacking = taxonomy.missing(names)
-    if lacking and not complete:
-        add(
-            f"a label without its ancestor {shown(lacking[0])}",
-            "all ancestors of a label too, or --complete_labels",
-        )
+def _line_faults(
+    line: str, text: str, field: str, names: list[str], taxonomy: Taxonomy, complete: bool
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with a line of a labelled file, and what was expected."""
+    if is_blank(line):
+        yield "an empty line", "no empty line, not even at the end"
+    elif "\t" not in line:
+        yield "no tab: no labels, or spaces in its place", LINE
+    elif "\t" in field:
+        yield f"{line.count(chr(9))} tabs: one in the text?", "one tab, before the labels"
+    elif not field.strip():
+        yield "no label after the tab", LINE
+    else:
+        if fault := _refusal(check_text, text):
+            yield fault
+        unknown = [name for name in names if name not in taxonomy]
+        for name in unknown:
+            if not name:
+                yield "an empty label: a comma too many", LINE
+            elif FULL_WIDTH in name:
+                yield f"a full-width comma in {shown(name)}", "an ASCII comma between labels"
+            else:
+                yield f"the label {shown(name)} is not in the label file", "labels of that file"
+        lacking = () if unknown or complete else taxonomy.missing(names)
+        if lacking:
+            problem = f"a label without its ancestor {shown(lacking[0])}"
+            yield problem, "all ancestors of a label too, or --complete_labels"
+
+
+def _refusal(check, value: str) -> tuple[str, str] | None:
+    """The problem that a check of the readers finds, and what it expects; None: nothing."""
+    try:
+        check(value, "", 1)
+    except InputError as error:
+        return error.problem, error.expected
+    return None
 
 
 def _finding(error: InputError) -> Finding:

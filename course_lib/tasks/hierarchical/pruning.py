@@ -17,13 +17,11 @@ from course_lib.tasks.hierarchical.model import (
     Classifier,
     brief,
     holds_weights,
-    multi_label_features,
+    trainer_inputs,
 )
 from course_lib.tasks.hierarchical.thresholds import THRESHOLDS, decode, save_thresholds, tune
 
-import paddle
 import pandas as pd
-from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.trainer import CompressionArguments
 
 
@@ -39,31 +37,6 @@ class PruneArguments(CompressionArguments):
     logging_steps: int = field(default=5, metadata={"help": "steps between two lines"})
     save_steps: int = field(default=100, metadata={"help": "steps between two looks at dev"})
     seed: int = field(default=3, metadata={"help": "of everything random"})
-
-
-@dataclass
-class DataArguments:
-    """What is read."""
-
-    dataset_dir: str = field(default=None, metadata={"help": "with train.txt, dev.txt, label.txt"})  # type: ignore[assignment]
-    max_seq_length: int = field(default=None, metadata={"help": "tokens; default: as in training"})  # type: ignore[assignment]
-    train_file: str = field(default="train.txt", metadata={"help": "in dataset_dir"})
-    dev_file: str = field(default="dev.txt", metadata={"help": "in dataset_dir"})
-    label_file: str = field(default="label.txt", metadata={"help": "in dataset_dir"})
-    complete_labels: bool = field(default=False, metadata={"help": "add missing ancestors"})
-
-
-@dataclass
-class ModelArguments:
-    """What is cut, and how narrow."""
-
-    params_dir: str = field(default="./checkpoint/", metadata={"help": "what train wrote"})
-    width_mult: str = field(
-        default="2/3", metadata={"help": "share of the width to keep; several: 3/4,1/2"}
-    )
-    trust_pickle: bool = field(
-        default=False, metadata={"help": "let a foreign .pdparams run the code that it may hold"}
-    )
 
 
 def prune(
@@ -88,39 +61,22 @@ def prune(
     """
     if isinstance(classifier.model, Predictor):
         raise InputError(classifier.model.path, "is an export", "what train wrote")
-    taxonomy = classifier.taxonomy
-    features = [
-        multi_label_features(rows, classifier.tokenizer, taxonomy, classifier.max_seq_length)
-        for rows in (train_examples, dev_examples)
-    ]
     classifier.model.config.max_seq_length = classifier.max_seq_length
-    frame = CompressTrainer(
-        model=classifier.model,
-        args=args,
-        data_collator=DataCollatorWithPadding(classifier.tokenizer),
-        train_dataset=features[0],
-        eval_dataset=features[1],
-        criterion=paddle.nn.BCEWithLogitsLoss(),
-        tokenizer=classifier.tokenizer,
-        callbacks=list(callbacks),
-        group_by_length=True,
-    ).compress()
+    inputs = trainer_inputs(classifier, train_examples, dev_examples)
+    frame = CompressTrainer(args=args, callbacks=list(callbacks), **inputs).compress()
+    taxonomy = classifier.taxonomy
     texts = [example["text"] for example in dev_examples]
     true = taxonomy.indicators([example["labels"] for example in dev_examples])
     rows = []
     for path in map(Path, frame["path"]):
         probabilities = Predictor(path).predict(texts)
         thresholds = tune(probabilities, true, taxonomy)
-        _describe(path.parent / DESCRIPTION, [thresholds[label] for label in taxonomy.labels])
+        description = read_json(path.parent / DESCRIPTION, "what export_model wrote")
+        description["thresholds"] = [thresholds[label] for label in taxonomy.labels]
+        with atomic_file(path.parent / DESCRIPTION) as file:  # shared by all models of a directory
+            json.dump(description, file, ensure_ascii=False, indent=1)
         if holds_weights(path.parent):
             save_thresholds(path.parent, thresholds)
             list_files(path.parent, [THRESHOLDS])
         rows.append(brief(true, decode(probabilities, taxonomy, thresholds)))
     return frame.assign(**pd.DataFrame(rows))
-
-
-def _describe(path: Path, thresholds: list[float]) -> None:
-    """Put thresholds into a deploy.json; several models of one directory share it."""
-    description = read_json(path, "what export_model wrote")
-    with atomic_file(path) as file:
-        json.dump({**description, "thresholds": thresholds}, file, ensure_ascii=False, indent=1)

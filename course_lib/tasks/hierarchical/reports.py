@@ -21,13 +21,13 @@ def label_counts(true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     return np.stack([true & predicted, predicted, true], axis=-1).astype("int64")
 
 
-def scores(counts: np.ndarray) -> dict[str, np.ndarray]:
+def _scores(counts: np.ndarray) -> dict[str, np.ndarray]:
     """Precision, recall and F1 of counts [..., 3]; 0 where there is nothing to divide by."""
-    right, found, true = np.moveaxis(np.asarray(counts), -1, 0)
+    right, predicted, true = np.moveaxis(counts, -1, 0)
     return {
-        "precision": right / np.maximum(1, found),
+        "precision": right / np.maximum(1, predicted),
         "recall": right / np.maximum(1, true),
-        "f1": 2 * right / np.maximum(1, found + true),
+        "f1": 2 * right / np.maximum(1, predicted + true),
     }
 
 
@@ -38,12 +38,10 @@ def averages(true: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     labels, each weighing the same, those without an example among `true` included, with F1 0.
     """
     counts = label_counts(true, predicted).sum(axis=0)
-    macro = {name: float(values.mean()) for name, values in scores(counts).items()}
-    micro = {name: float(value) for name, value in scores(counts.sum(axis=0)).items()}
     return {
         "accuracy": float((true == predicted).all(axis=1).mean()),
-        "macro": macro,
-        "micro": micro,
+        "macro": {name: float(values.mean()) for name, values in _scores(counts).items()},
+        "micro": {name: float(value) for name, value in _scores(counts.sum(axis=0)).items()},
     }
 
 
@@ -60,34 +58,23 @@ def report(true: Rows, predicted: Rows, taxonomy: Taxonomy, train: Rows | None =
         "accuracy"}], "classes": {label: {"precision", "recall", "f1", "count", "share",
         "train_count", "train_share"}}}; the last two only with `train`. Levels count the labels of
         that level alone. A share is of the texts.
-
-    Raises:
-        InputError: no row, rows that do not fit each other, an unknown label.
     """
-    true, predicted = _matrix("true", true, taxonomy), _matrix("predicted", predicted, taxonomy)
-    if len(true) != len(predicted) or not len(true):
-        problem = f"{len(predicted)} rows for {len(true)}"
-        raise InputError("predicted", problem, "one row a text, and at least one")
-    result = {"examples": len(true), **averages(true, predicted)}
+    true, predicted = _matrix(true, taxonomy), _matrix(predicted, taxonomy)
+    result = {"examples": len(true), **averages(true, predicted), "levels": []}
     result["orphans"] = orphans(predicted, taxonomy)
-    result["levels"] = []
     for level, labels in enumerate(taxonomy.levels, 1):
         columns = [taxonomy.ids[label] for label in labels]
         part = averages(true[:, columns], predicted[:, columns])
         row = {"level": level, "macro_f1": part["macro"]["f1"], "micro_f1": part["micro"]["f1"]}
         result["levels"].append({**row, "accuracy": part["accuracy"]})
-    each = scores(label_counts(true, predicted).sum(axis=0))
+    columns = {**_scores(label_counts(true, predicted).sum(axis=0)), **_frequencies(true)}
+    if train is not None:
+        frequencies = _frequencies(_matrix(train, taxonomy))
+        columns |= {f"train_{name}": values for name, values in frequencies.items()}
     result["classes"] = {
-        label: {name: float(values[column]) for name, values in each.items()}
-        | {"count": int(true[:, column].sum()), "share": float(true[:, column].mean())}
+        label: {name: values[column].item() for name, values in columns.items()}
         for column, label in enumerate(taxonomy.labels)
     }
-    if train is not None:
-        train = _matrix("train", train, taxonomy)
-        for column, label in enumerate(taxonomy.labels):
-            count = int(train[:, column].sum())
-            share = count / max(1, len(train))
-            result["classes"][label] |= {"train_count": count, "train_share": share}
     return result
 
 
@@ -121,25 +108,21 @@ def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
         f"Texts with a child but not its parent: {dev['orphans']}",
     ]
     for row in dev["levels"]:
-        figures = [100 * row[name] for name in ("macro_f1", "micro_f1", "accuracy")]
-        figures = "Macro F1 score: {:.2f} | Micro F1 score: {:.2f} | Accuracy: {:.2f}".format(
-            *figures
+        lines.append(
+            f"Level {row['level']} Label Performance: Macro F1 score: {100 * row['macro_f1']:.2f} "
+            f"| Micro F1 score: {100 * row['micro_f1']:.2f} | Accuracy: {100 * row['accuracy']:.2f}"
         )
-        lines.append(f"Level {row['level']} Label Performance: {figures}")
     for label, row in dev["classes"].items():
         lines.append(f"Class name: {label}")
-        counts = {"dev": (row["count"], row["share"], row)}
-        if "train_count" in row:
-            counts["train"] = row["train_count"], row["train_share"], None
         if train is not None:
             there = train["classes"][label]
-            counts["train"] = there["count"], there["share"], there
-        for name in ("train", "dev"):
-            if name in counts:
-                count, share, figures = counts[name]
-                tail = "" if figures is None else f" | {three(figures)}"
-                lines.append(f"Evaluation examples in {name} dataset: {count}({share:.1%}){tail}")
-        lines.append("-" * 28)
+            counts = f"{there['count']}({there['share']:.1%}) | {three(there)}"
+            lines.append(f"Evaluation examples in train dataset: {counts}")
+        elif "train_count" in row:
+            counts = f"{row['train_count']}({row['train_share']:.1%})"
+            lines.append(f"Evaluation examples in train dataset: {counts}")
+        counts = f"{row['count']}({row['share']:.1%}) | {three(row)}"
+        lines += [f"Evaluation examples in dev dataset: {counts}", "-" * 28]
     return lines
 
 
@@ -179,10 +162,9 @@ def write_bad_cases(
     return wrong
 
 
-def _matrix(name: str, rows: Rows, taxonomy: Taxonomy) -> np.ndarray:
-    if not isinstance(rows, np.ndarray):
-        return taxonomy.indicators(rows)
-    if rows.ndim != 2 or rows.shape[1] != len(taxonomy) or rows.dtype != bool:
-        problem = f"is {rows.dtype} of shape {list(rows.shape)}"
-        raise InputError(name, problem, f"booleans [texts, {len(taxonomy)}]")
-    return rows
+def _frequencies(rows: np.ndarray) -> dict[str, np.ndarray]:
+    return {"count": rows.sum(axis=0), "share": rows.mean(axis=0)}
+
+
+def _matrix(rows: Rows, taxonomy: Taxonomy) -> np.ndarray:
+    return rows if isinstance(rows, np.ndarray) else taxonomy.indicators(rows)
