@@ -35,9 +35,9 @@ def threshold_tradeoff(
     values, has = np.asarray(probabilities, "float64"), np.asarray(true, bool)
 
     def figures(limit: float) -> tuple[float, float, float]:
-        right, found = (has & (values >= limit)).sum(), (values >= limit).sum()
-        precision = right / found if found else np.nan  # nothing found: neither right nor wrong
-        return precision, right / has.sum(), 2 * right / (found + has.sum())
+        right, passed = (has & (values >= limit)).sum(), (values >= limit).sum()
+        precision = right / passed if passed else np.nan  # neither right nor wrong
+        return precision, right / has.sum(), 2 * right / (passed + has.sum())
 
     grid = np.linspace(0.01, 0.99, 99)
     curves = np.array([figures(limit) for limit in grid]).T
@@ -60,15 +60,15 @@ def threshold_tradeoff(
         alt = f"Probabilities of a label that {has.sum()} of {has.size} texts have. The best F1, "
         alt += f"{curves[2][best]:.2f}, is at {grid[best]:.2f}."
         if threshold is not None:
-            found = figures(threshold)
+            reached = figures(threshold)
             for axes in (left, right):
                 axes.axvline(threshold, color=INK, linewidth=1, linestyle="-.", marker="")
-            for number, value in enumerate(found):
+            for number, value in enumerate(reached):
                 mark = {"color": COLORS[number], "marker": MARKERS[number], "linestyle": ""}
                 right.plot(threshold, value, **mark)
-            summary = ", ".join(f"{n} {v:.2f}" for n, v in zip(names, found, strict=True))
-            right.set(title=f"At {threshold:.2f}: {summary}".replace("nan", "–"))
-            alt += f" At {threshold:.2f}: {summary}."
+            shown = ", ".join(f"{n} {v:.2f}" for n, v in zip(names, reached, strict=True))
+            right.set(title=f"At {threshold:.2f}: {shown}".replace("nan", "–"))
+            alt += f" At {threshold:.2f}: {shown}."
         right.legend(loc="upper left", bbox_to_anchor=(1, 1))
         return finish(figure, alt)
 
@@ -79,36 +79,26 @@ def taxonomy_tree(
     separator: str = "##",
     rows: int = 24,
 ) -> CourseFigure:
-    """Show labels that are paths as trees from left to right, coloured by F1.
+    """Show labels that are paths as trees from left to right, colored by F1.
 
     Args:
         scores: F1 by label, 0 to 1, all ancestors of a label among them.
-        counts: texts by label; labels of fewer than one are left grey.
+        counts: texts by label; labels without one are left gray.
         separator: between the parts of a path.
         rows: labels without children that one column of the figure takes, where the trees allow it.
     """
     children: dict[str, list[str]] = {"": []}
     for label in scores:
         above = separator.join(label.split(separator)[:-1])
-        if above and above not in scores:
-            raise ValueError(f"{label!r} has no parent {above!r} among the scores")
         children.setdefault(above, []).append(label)
-
-    def leaves(label: str) -> int:
-        return sum(map(leaves, children.get(label, ()))) or 1
-
-    panels: list[list[str]] = [[]]
-    for root in children[""]:  # whole trees side by side, in their order
-        if panels[-1] and sum(map(leaves, panels[-1])) + leaves(root) > rows:
-            panels.append([])
-        panels[-1].append(root)
-    height = max(sum(map(leaves, roots)) for roots in panels)
+    panels, heights = _panels(children, rows)
     depth = max(label.count(separator) for label in scores) + 1
     with course_style():
-        figure = CourseFigure(figsize=(1.28 * depth * len(panels) + 0.9, 0.27 * height + 0.7))
+        size = 1.28 * depth * len(panels) + 0.9, 0.27 * max(heights) + 0.7
+        figure = CourseFigure(figsize=size)
         grid = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, roots in zip(grid, panels, strict=True):
-            axes.set(xlim=(-0.02, depth), ylim=(height - 0.4, -0.6))
+            axes.set(xlim=(-0.02, depth), ylim=(max(heights) - 0.4, -0.6))
             axes.axis("off")
             line = 0
 
@@ -123,34 +113,56 @@ def taxonomy_tree(
                         [level + 0.84, middle, middle, level + 1], [y, y, other, other],
                         color="#BBBBBB", linewidth=0.9, marker="", zorder=1,
                     )  # fmt: skip
-                value, empty = scores[label], counts is not None and not counts.get(label)
-                face = "#EEEEEE" if empty else HEAT(value)
-                axes.add_patch(
-                    FancyBboxPatch(
-                        (level, y - 0.36), 0.84, 0.72, facecolor=face, edgecolor="#BBBBBB",
-                        boxstyle="round,pad=0,rounding_size=0.08", linewidth=0.6, zorder=2,
-                    )
-                )  # fmt: skip
-                ink = "white" if value > 0.8 and not empty else INK
+                known = counts is None or counts.get(label)
                 name = drawable(label.rpartition(separator)[2], 6)
-                style = {"va": "center", "fontsize": 8.5, "color": ink, "zorder": 3}
-                axes.text(level + 0.04, y, name, ha="left", **style)
-                figures = "–" if empty else f"{value:.2f}"
-                axes.text(level + 0.8, y, figures, ha="right", **style)
+                _box(axes, level, y, name, scores[label] if known else None)
                 return y
 
             for root in roots:
                 draw(root, 0)
         scale = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, 1), HEAT)
-        bar = figure.colorbar(scale, ax=list(grid), shrink=min(1, 2.2 / (0.27 * height)), pad=0.01)
+        shrink = min(1, 2.2 / (0.27 * max(heights)))
+        bar = figure.colorbar(scale, ax=list(grid), shrink=shrink, pad=0.01)
         bar.set_label("F1")
         bar.outline.set_visible(False)
         known = [label for label in scores if counts is None or counts.get(label)]
         ranked = sorted(known, key=scores.__getitem__)
-        summary = f"Tree of {len(scores)} labels on {depth} levels, coloured by F1."
+        alt = f"Tree of {len(scores)} labels on {depth} levels, colored by F1."
         if len(known) < len(scores):
-            summary += f" {len(scores) - len(known)} have no text, and are grey."
+            alt += f" {len(scores) - len(known)} have no text, and are gray."
         if ranked:
             best, worst = (f"{label} ({scores[label]:.2f})" for label in (ranked[-1], ranked[0]))
-            summary += f" The best is {best}, the worst {worst}."
-        return finish(figure, summary)
+            alt += f" The best is {best}, the worst {worst}."
+        return finish(figure, alt)
+
+
+def _panels(children: Mapping[str, list[str]], rows: int) -> tuple[list[list[str]], list[int]]:
+    """Whole trees side by side, in their order, and how many leaves each column has."""
+
+    def leaves(label: str) -> int:
+        return sum(map(leaves, children.get(label, ()))) or 1
+
+    panels: list[list[str]] = [[]]
+    heights = [0]
+    for root in children[""]:
+        if panels[-1] and heights[-1] + leaves(root) > rows:
+            panels.append([])
+            heights.append(0)
+        panels[-1].append(root)
+        heights[-1] += leaves(root)
+    return panels, heights
+
+
+def _box(axes, level: int, y: float, name: str, score: float | None) -> None:
+    """A label's box with its name and score; gray without a score."""
+    face = "#EEEEEE" if score is None else HEAT(score)
+    axes.add_patch(
+        FancyBboxPatch(
+            (level, y - 0.36), 0.84, 0.72, facecolor=face, edgecolor="#BBBBBB",
+            boxstyle="round,pad=0,rounding_size=0.08", linewidth=0.6, zorder=2,
+        )
+    )  # fmt: skip
+    ink = "white" if score is not None and score > 0.8 else INK
+    style = {"va": "center", "fontsize": 8.5, "color": ink, "zorder": 3}
+    axes.text(level + 0.04, y, name, ha="left", **style)
+    axes.text(level + 0.8, y, "–" if score is None else f"{score:.2f}", ha="right", **style)
