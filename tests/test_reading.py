@@ -11,7 +11,6 @@ from course_lib.runtime.outputs import read_marker
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 from course_lib.tasks.hierarchical.thresholds import load_thresholds
 from course_lib.tasks.search.index import SentenceIndex
-from course_lib.tasks.tagging.lac import load_lac
 from course_lib.training import checkpoint
 from course_lib.training.checkpoint import Checkpoint, model_arrays, save_checkpoint
 from course_lib.training.finetune import read_arguments
@@ -88,11 +87,10 @@ def test_a_directory_that_is_replaced_while_it_is_read_is_not_mixed(
 
 READERS = {
     "words.txt": lambda file, tokenizer: WordEncoder(tokenizer, file),
-    "tag.dic": lambda file, _: load_lac(file.parent),
     "thresholds.json": lambda file, _: load_thresholds(file.parent, Taxonomy(["a"])),
     "manifest.json": lambda file, _: read_manifest(file.parent),
     "index.json": lambda file, _: SentenceIndex.load(file.parent),
-    "run.json": lambda file, _: read_arguments(str(file), None),
+    "run.json": lambda file, _: read_arguments([str(file)]),
 }
 
 
