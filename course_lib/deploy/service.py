@@ -75,17 +75,7 @@ def make_app(
     app.state.batcher = batcher
     app.add_middleware(AllowedHosts, names={"localhost", *allow_hosts})
 
-    @app.exception_handler(HTTPException)
-    async def refuse(request: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-    @app.exception_handler(Busy)
-    async def later(request: Request, error: Busy) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 503, {"Retry-After": "1"})
-
-    @app.exception_handler(Exception)
-    async def fail(request: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"error": "the model failed on this; the service goes on"}, 500)
+    _answer_errors(app)
 
     @app.get("/")
     async def page() -> HTMLResponse:
@@ -121,6 +111,22 @@ def make_app(
         return JSONResponse({"results": answers} if "texts" in content else answers[0])
 
     return app
+
+
+def _answer_errors(app: FastAPI) -> None:
+    """Answer what is refused, too much or failed with a status and {"error": ...}."""
+
+    @app.exception_handler(HTTPException)
+    async def refuse(request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(Busy)
+    async def later(request: Request, error: Busy) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 503, {"Retry-After": "1"})
+
+    @app.exception_handler(Exception)
+    async def fail(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": "the model failed on this; the service goes on"}, 500)
 
 
 async def _read(request: Request, max_body: int) -> bytes:
