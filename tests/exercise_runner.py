@@ -14,7 +14,9 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
+import textwrap
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -22,6 +24,25 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tools.notebooks import name_of, read, replace_answer
 
 from IPython.core.interactiveshell import InteractiveShell
+
+
+def wrong_answers(file: Path) -> dict[str, list[tuple[str, str]]]:
+    """Return the wrong answers in a file of tests/exercises: the codes and hints of each exercise.
+
+    After a line of description, an exercise's name stands alone on its line; each answer is a line
+    `mistake => hint` with the indented code below it.
+    """
+    exercises: dict[str, list[tuple[str, str]]] = {}
+    name, blocks = "", re.split(r"^(?=\S)", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for block in blocks[2:]:
+        head, _, code = block.partition("\n")
+        _, arrow, hint = head.partition(" => ")
+        if arrow:
+            exercises[name].append((textwrap.dedent(code).strip("\n"), hint))
+        else:
+            name = head.rstrip()
+            exercises[name] = []
+    return exercises
 
 
 def attempt(shell: InteractiveShell, answer: str, check: str, graded: bool = False) -> dict:

@@ -51,7 +51,7 @@ def run(tmp_path):
 def test_the_skeleton_is_a_chapter(run, tmp_path):
     status, said = run("tools/new_chapter.py", "12", "Word embeddings", "--companion")
     name = "12_word_embeddings"
-    files = [f"solutions/{name}.ipynb", f"tests/exercises/{name}.py", "README.md"]
+    files = [f"solutions/{name}.ipynb", f"tests/exercises/{name}.txt", "README.md"]
     assert (status, said.splitlines()[:4]) == (0, [*files, "course_lib/chapters/ch12.py"])
     assert f"](notebooks/{name}.ipynb)" in (tmp_path / "README.md").read_text(encoding="utf-8")
     for command in (

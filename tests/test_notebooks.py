@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import nbformat
 import numpy as np
 import psutil
 import pytest
+from exercise_runner import wrong_answers
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -281,10 +281,6 @@ def test_what_only_a_gpu_reaches_is_told(code, found):
         assert {line for line, *_ in lines("gpu") - lines("rehearsal") - lines("cpu")} == found
 
 
-def wrong_answers(path: Path) -> dict[str, list[tuple[str, str]]]:
-    return runpy.run_path(str(ROOT / "tests" / "exercises" / f"{path.stem}.py"))["WRONG"]
-
-
 def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
     """Run a chapter with its answers, in two steps: a rehearsal of the gpu profile's branches."""
     with tempfile.TemporaryDirectory() as directory:
@@ -302,7 +298,7 @@ def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
 @pytest.mark.slow
 @chapters
 def test_every_exercise_tells_blank_wrong_and_right_apart(path):
-    wrong = wrong_answers(path)
+    wrong = wrong_answers(ROOT / "tests" / "exercises" / f"{path.stem}.txt")
     codes = {name: [code for code, _ in answers] for name, answers in wrong.items()}
     results = run_exercises(path, codes)
     assert set(wrong) == set(results)

@@ -135,30 +135,39 @@ QUIZ
 QUESTION = """\
 # **{}.** A question about what the reader has just seen?
 # <details><summary>Answer</summary>The answer, and why.</details>"""
-WRONG = '''\
-"""Typical wrong answers for each exercise of chapter NN, with the hint that each must draw."""
+WRONG = """\
+Typical wrong answers of chapter NN: the mistake => the hint that it must draw, and its code.
 
-WRONG = {
-    "NN-largest": [
-        ("largest = len(numbers)", "one of the numbers"),
-        ("largest = numbers.argmax()", "one of the numbers"),
-        ("largest = numbers.sum()", "one of the numbers"),
-        ("largest = numbers.min()", "a larger one"),
-    ],
-    "NN-mean": [
-        ("mean = numbers.sum()", "Divide the sum"),
-        ("mean = np.median(numbers)", "Divide the sum"),
-        ("mean = numbers.sum() // 3", "do not round"),
-        ("mean = numbers.sum() / 2", "how many there are"),
-    ],
-    "NN-double": [
-        ("return values", "twice as large"),
-        ("return values + 2", "twice as large"),
-        ("return values**2", "twice as large"),
-        ("return np.append(values, values)", "three values out"),
-    ],
-}
-'''
+NN-largest
+how many there are => one of the numbers
+    largest = len(numbers)
+the place of the largest => one of the numbers
+    largest = numbers.argmax()
+the sum => one of the numbers
+    largest = numbers.sum()
+the smallest => a larger one
+    largest = numbers.min()
+
+NN-mean
+the sum => Divide the sum
+    mean = numbers.sum()
+the median => Divide the sum
+    mean = np.median(numbers)
+rounded down => do not round
+    mean = numbers.sum() // 3
+a fixed number of them => how many there are
+    mean = numbers.sum() / 2
+
+NN-double
+unchanged => twice as large
+    return values
+two more => twice as large
+    return values + 2
+squared => twice as large
+    return values**2
+each value twice => three values out
+    return np.append(values, values)
+"""
 
 
 def write_chapter(number: int, title: str, companion: bool = False) -> list[Path]:
@@ -181,7 +190,7 @@ def write_chapter(number: int, title: str, companion: bool = False) -> list[Path
     script = CHAPTER.replace("NN", nn).replace("TITLE", title)
     script = script.replace("SETUP", setup).replace("QUIZ", quiz)
     chapter = notebooks.SOLUTIONS / f"{name}.ipynb"
-    wrong = ROOT / "tests" / "exercises" / f"{name}.py"
+    wrong = ROOT / "tests" / "exercises" / f"{name}.txt"
     with tempfile.TemporaryDirectory() as directory:
         source = Path(directory, "chapter.py")
         source.write_text(script, encoding="utf-8")

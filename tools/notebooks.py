@@ -33,7 +33,7 @@ block between the two marks is what the learner writes: in notebooks/ it is repl
 `# your answer here`, so what stands outside the block must be valid Python on its own. A variable
 starts as `...` (not filled in); a function gets a docstring, so that its empty body is legal and
 returns None. `attempted` and `solved` come from course_lib.notebook.checks. Four typical
-wrong answers for each exercise stand in tests/exercises/NN_name.py.
+wrong answers for each exercise stand in tests/exercises/NN_name.txt.
 
 A learner's edition carries a digest of its own cells. As long as they match it, `generate` may
 replace the file; where someone has worked in it, `generate` refuses (unless told --force). Outputs
