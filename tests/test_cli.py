@@ -460,6 +460,9 @@ def test_compress_refuses(files, trained, capsys):
     words = ["compress", "--model_name_or_path", str(trained), "--output_dir", str(files["out"])]
     told = refused(capsys, words)
     assert "labels '好', '差', the course's reviews have others" in told
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(compress_arguments(files, trained, "--unknown", "1"))
+    assert "unrecognized arguments: --unknown 1" in capsys.readouterr().err
     error = refused(capsys, compress_arguments(files, trained, "--strategy", "ptqq"))
     assert "strategy: is 'ptqq'" in error
     error = refused(capsys, compress_arguments(files, files["out"].parent))

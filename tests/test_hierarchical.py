@@ -190,15 +190,6 @@ def test_no_fault_hides_another(tmp_path):
         assert (finding.file, finding.line) == (str(path / file), line) and words in finding.problem
 
 
-def test_a_file_that_cannot_be_read_is_one_fault(tmp_path):
-    path = task.directory(tmp_path, 20, 10)
-    content = (path / "train.txt").read_text("utf-8")
-    for bad, problem in ((content.encode("utf-16"), "is UTF-16"), (b"", "is empty")):
-        (path / "train.txt").write_bytes(bad)
-        (finding,) = validate(path)  # and not one for each label that no text of it has
-        assert finding.problem == problem
-
-
 def test_a_split_is_no_other_split(tmp_path):
     path = task.directory(tmp_path, 20, 10)
     for name in ("dev_file", "test_file"):
@@ -285,6 +276,12 @@ def test_faults_of_the_label_file(content, words, tmp_path):
 
 def test_files_that_are_missing_or_no_text(tmp_path):
     path = faulty(tmp_path)
+    content = (path / "train.txt").read_bytes()
+    for bad, problem in ((content.decode().encode("utf-16"), "is UTF-16"), (b"", "is empty")):
+        (path / "train.txt").write_bytes(bad)
+        (finding,) = validate(path)  # and not one for each label that no text of it has
+        assert finding.problem == problem
+    (path / "train.txt").write_bytes(content)
     (path / "dev.txt").write_bytes("开始\t书\n坏\t店\n".encode("gb18030"))
     (path / "test.txt").write_text("训练1\t书\n", "utf-8")
     (path / "data.txt").write_text("好\n\n", "utf-8")
@@ -428,38 +425,22 @@ def test_splits_deal_out_every_example_once():
     assert texts != [row["text"] for row in rows]
     assert split_examples(rows, [0.8, 0.1, 0.1]) == parts
     assert list(split_examples(rows, [0.5, 0.5])) == ["train", "dev"]
-    for shares in ([0.5], [0.5, 0.6], [1.5, -0.5], [0.7, 0.1, 0.1, 0.1]):
+    for shares in ([0.5], [0.5, 0.6], [1.5, -0.5], [0.7, 0.1, 0.1, 0.1], [float("nan"), 0.5, 0.5]):
         with pytest.raises(InputError, match="shares with the sum 1"):
             split_examples(rows, shares)
     with pytest.raises(InputError, match="leave train or dev empty"):
         split_examples(rows[:3], [0.9, 0.1])
 
 
-def test_another_separator_becomes_that_of_the_files(tmp_path, capsys):
-    rows = [{"text": text, "labels": ["书/好", "书"]} for text in "一二"]
-    write_doccano(tmp_path / "in.jsonl", rows)
-    words = ["from_doccano", "--doccano_file", str(tmp_path / "in.jsonl")]
-    words += ["--save_dir", str(tmp_path / "data"), "--splits", "0.5", "0.5", "--separator"]
-    assert main([*words, "/"]) == 0
-    taxonomy = read_labels(tmp_path / "data" / "label.txt")
-    assert taxonomy.parents("书##好") == ("书",)
-    assert main(["check", str(tmp_path / "data")]) == 0
-    write_doccano(tmp_path / "in.jsonl", [{"text": "三", "labels": ["书##好/坏"]}])
-    for separator, problem in (
-        ("", "separator: is ''"),
-        (",", "separator: is ','"),
-        ("/", "line 1: '书##好/坏' holds ##"),
-    ):
-        with pytest.raises(InputError, match=problem):
-            read_doccano(tmp_path / "in.jsonl", separator=separator)
-    with pytest.raises(InputError, match="splits: are"):
-        split_examples(rows, [float("nan"), 0.5, 0.5])
-
-
 def test_doccano_through_the_commands(tmp_path, capsys):
     rows = task.examples(40)
-    write_doccano(tmp_path / "in.jsonl", [*rows, {"text": "谁知道"}])
+    with_slashes = [
+        {"text": row["text"], "labels": [label.replace("##", "/") for label in row["labels"]]}
+        for row in rows
+    ]
+    write_doccano(tmp_path / "in.jsonl", [*with_slashes, {"text": "谁知道"}])
     words = ["--doccano_file", str(tmp_path / "in.jsonl"), "--save_dir", str(tmp_path / "data")]
+    words += ["--separator", "/"]
     assert main(["from_doccano", *words]) == 0
     counts = json.loads(capsys.readouterr().out)
     assert counts == {"train": 32, "dev": 4, "test": 4, "unlabelled": 1, "labels": 7}
@@ -471,6 +452,14 @@ def test_doccano_through_the_commands(tmp_path, capsys):
     records = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     own = {row["text"]: set(row["labels"]) for row in rows}
     assert len(records) == 32 and all(set(r["label"]) == own[r["text"]] for r in records)
+    for separator, problem in (
+        ("", "separator: is ''"),
+        (",", "separator: is ','"),
+        ("/", "line 1: '书##好/坏' holds ##"),
+    ):
+        write_doccano(tmp_path / "in.jsonl", [{"text": "三", "labels": ["书##好/坏"]}])
+        with pytest.raises(InputError, match=problem):
+            read_doccano(tmp_path / "in.jsonl", separator=separator)
 
 
 def test_the_graph_that_the_course_ships_is_what_its_edges_unfold_into():

@@ -151,19 +151,14 @@ def test_a_threshold_that_need_not_move_stays():
     assert tune(probabilities, true, TAXONOMY, min_texts=1) == dict.fromkeys(TAXONOMY.labels, 0.5)
     assert tune(probabilities * 0, true, TAXONOMY, min_texts=1)["书"] == 0.5
     assert tune(probabilities / 3, true, TAXONOMY, min_texts=1)["书"] == pytest.approx(1 / 6)
-    assert tune(probabilities / 3, true, TAXONOMY, min_texts=3)["书"] == 0.5, (
-        "two texts are too few"
-    )
+    assert tune(probabilities / 3, true, TAXONOMY, min_texts=3)["书"] == 0.5  # two are too few
 
 
 def test_thresholds_are_kept_beside_the_model(tmp_path):
     given = {label: 0.1 + 0.1 * number for number, label in enumerate(TAXONOMY.labels)}
     save_thresholds(tmp_path, given)
     assert load_thresholds(tmp_path, TAXONOMY) == given
-    (tmp_path / "thresholds.json").write_text(json.dumps({**given, "书": 2}))
-    with pytest.raises(InputError, match=r"thresholds\.json"):
-        load_thresholds(tmp_path, TAXONOMY)
-    for text in ("[]", "{", '{"书": 0.5}'):
+    for text in ("[]", "{", '{"书": 0.5}', json.dumps({**given, "书": 2})):
         (tmp_path / "thresholds.json").write_text(text)
         with pytest.raises(InputError, match=r"thresholds\.json"):
             load_thresholds(tmp_path, TAXONOMY)
@@ -197,13 +192,8 @@ def allowed(chosen: tuple[int, ...], taxonomy: Taxonomy, one_child: bool | tuple
 @pytest.mark.parametrize("one_child", [False, True, (), (1,), (2,)])
 def test_in_a_tree_the_best_of_all_allowed_sets_is_chosen(one_child):
     """All 128 sets of the tree, tried one by one."""
-    sets = np.array(
-        [
-            chosen
-            for chosen in itertools.product([0, 1], repeat=len(TAXONOMY))
-            if allowed(chosen, TAXONOMY, one_child)
-        ]
-    )
+    every = itertools.product([0, 1], repeat=len(TAXONOMY))
+    sets = np.array([chosen for chosen in every if allowed(chosen, TAXONOMY, one_child)])
     random = np.random.RandomState(1)
     probabilities = random.rand(200, len(TAXONOMY))
     limits = random.uniform(0.2, 0.8, len(TAXONOMY))
