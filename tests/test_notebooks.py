@@ -323,6 +323,14 @@ def test_every_exercise_tells_blank_wrong_and_right_apart(path):
 # The tool
 
 
+def rewrite(course: Path, script: str) -> Path:
+    """Import a script as the chapter 90_demo."""
+    path = course / "solutions" / "90_demo.ipynb"
+    (course / "demo.py").write_text(script, encoding="utf-8")
+    notebooks.import_script(course / "demo.py", path)
+    return path
+
+
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     """A course of one chapter, 90_demo, in a directory of its own."""
@@ -331,8 +339,7 @@ def course(tmp_path, monkeypatch):
         monkeypatch.setattr(notebooks, name, tmp_path / folder)
     monkeypatch.setattr(notebooks, "ROOT", tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    (tmp_path / "demo.py").write_text(SCRIPT, encoding="utf-8")
-    notebooks.import_script(tmp_path / "demo.py", tmp_path / "solutions" / "90_demo.ipynb")
+    rewrite(tmp_path, SCRIPT)
     return tmp_path
 
 
@@ -354,10 +361,7 @@ MARKDOWN = {**CELL, "cell_type": "markdown"}
 @pytest.mark.parametrize(
     ("cell", "problem"),
     [
-        (
-            {**CELL, "source": "1\n# %% part\n2"},
-            "line 2: a script would lose the line '# %% part'",
-        ),
+        ({**CELL, "source": "1\n# %% part\n2"}, "line 2: a script would lose .*'# %% part'"),
         ({**CELL, "source": 'x = """\n# %%\n"""'}, None),
         ({**MARKDOWN, "source": "about\n%%\nmagics"}, "line 2: a script would lose the line '%%'"),
         ({**CELL, "source": "#%%\n1"}, "line 1: a script would turn the line '#%%' into ''"),
@@ -400,8 +404,7 @@ def test_ids_survive_an_edit(course):
     path = course / "solutions" / "90_demo.ipynb"
     before = [cell.id for cell in notebooks.read(path).cells]
     changed = SCRIPT.replace("[3, 1, 2]", "[3, 1]").replace("# %%\n# NB", "# %%\n1\n\n# %%\n# NB")
-    (course / "demo.py").write_text(changed, encoding="utf-8")
-    notebooks.import_script(course / "demo.py", path)
+    rewrite(course, changed)
     after = [cell.id for cell in notebooks.read(path).cells]
     assert after[:-2] + after[-1:] == before and len(set(after)) == len(after)
 
@@ -414,9 +417,8 @@ def test_ids_survive_an_edit(course):
     ],
 )
 def test_import_says_what_is_wrong_with_the_notation(course, old, new, problem):
-    (course / "demo.py").write_text(SCRIPT.replace(old, new), encoding="utf-8")
     with pytest.raises(InputError, match=problem):
-        notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
+        rewrite(course, SCRIPT.replace(old, new))
 
 
 def test_generate_takes_out_answers_outputs_and_marks(course):
@@ -443,11 +445,6 @@ def edit(path: Path, old: str, new: str) -> bytes:
     return path.read_bytes()
 
 
-def change_the_chapter(course: Path) -> None:
-    (course / "demo.py").write_text(SCRIPT.replace("# A chapter", "# Chapter two"), "utf-8")
-    notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
-
-
 @pytest.mark.parametrize("chapter_changes", [False, True])
 @pytest.mark.parametrize(
     ("old", "new"),
@@ -460,7 +457,7 @@ def test_generate_keeps_what_a_learner_has_written(course, capsys, chapter_chang
     )
     worked = edit(target, old, new)
     if chapter_changes:
-        change_the_chapter(course)
+        rewrite(course, SCRIPT.replace("# A chapter", "# Chapter two"))
     assert target in notebooks.generate(check=True)
     assert notebooks.main(["generate"]) == 2
     message = capsys.readouterr().err
@@ -502,7 +499,7 @@ def test_outputs_counts_views_and_an_empty_cell_are_no_work(course):
     assert notebooks.generate(check=True) == [target]
     assert notebooks.generate() == [target] and target.read_bytes() == fresh
     notebooks.write(ran, target)
-    change_the_chapter(course)
+    rewrite(course, SCRIPT.replace("# A chapter", "# Chapter two"))
     assert notebooks.generate() == [target] and notebooks.generate(check=True) == []
 
 
@@ -514,7 +511,7 @@ def test_an_edition_without_fingerprint_is_replaced_only_by_its_like(course):
     notebooks.write(bare, target)
     assert notebooks.generate() == [target]
     notebooks.write(bare, target)
-    change_the_chapter(course)
+    rewrite(course, SCRIPT.replace("# A chapter", "# Chapter two"))
     with pytest.raises(InputError, match="worked in it"):
         notebooks.generate()
 
@@ -568,25 +565,21 @@ def test_generate_without_chapters_is_refused(course, capsys, options):
 def test_generate_refuses_a_chapter_that_would_leak_or_break(course, old, new, problem):
     assert SCRIPT.count(old) >= 1
     count = -1 if old == '"90-double"' else 1
-    (course / "demo.py").write_text(SCRIPT.replace(old, new, count), encoding="utf-8")
-    notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
+    rewrite(course, SCRIPT.replace(old, new, count))
     with pytest.raises(InputError, match=rf"90_demo\.ipynb.*{problem}"):
         notebooks.generate()
     assert list((course / "notebooks").iterdir()) == []
 
 
 def test_generate_refuses_an_answer_at_the_end(course):
-    script = SCRIPT.partition('# %% check="90-double"')[0]
-    (course / "demo.py").write_text(script, encoding="utf-8")
-    notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
+    rewrite(course, SCRIPT.partition('# %% check="90-double"')[0])
     with pytest.raises(InputError, match="cell 6: '90-double' has no check"):
         notebooks.generate()
 
 
 def test_prose_about_solutions_is_no_mark(course):
     prose = "# # A chapter\n# In the end, solutions are in `solutions/`. Begin. Solution: none."
-    (course / "demo.py").write_text(SCRIPT.replace("# # A chapter", prose), encoding="utf-8")
-    notebooks.import_script(course / "demo.py", course / "solutions" / "90_demo.ipynb")
+    rewrite(course, SCRIPT.replace("# # A chapter", prose))
     assert len(notebooks.generate()) == 1
 
 
@@ -594,9 +587,7 @@ def test_two_cells_of_one_id_are_refused(course):
     path = course / "solutions" / "90_demo.ipynb"
     first, second = (cell.id for cell in notebooks.read(path).cells[:2])
     edit(path, second, first)
-    with pytest.raises(
-        InputError, match=rf"90_demo\.ipynb, cell 2: has the id '{first}' of cell 1"
-    ):
+    with pytest.raises(InputError, match=rf"90_demo.*, cell 2: has the id '{first}' of cell 1"):
         notebooks.generate()
 
 
@@ -618,8 +609,7 @@ def test_execute_saves_outputs_that_a_second_run_repeats(course):
     assert kernels_running() == []
 
     # What stands below a change was not computed by the code above it any more.
-    (course / "demo.py").write_text(SCRIPT.replace("= 2 * number", "= number + number"), "utf-8")
-    notebooks.import_script(course / "demo.py", path)
+    rewrite(course, SCRIPT.replace("= 2 * number", "= number + number"))
     changed = notebooks.read(path)
     assert [cell.execution_count for cell in code_cells(changed)] == [1, 2, 3, None, None, None]
     assert changed.metadata.course.code != notebooks.code_digest(changed)
@@ -633,9 +623,7 @@ def test_execute_saves_outputs_that_a_second_run_repeats(course):
     ],
 )
 def test_execute_leaves_the_file_alone_when_a_cell_fails(course, capsys, old, new, cell, hint):
-    path = course / "solutions" / "90_demo.ipynb"
-    (course / "demo.py").write_text(SCRIPT.replace(old, new), "utf-8")
-    notebooks.import_script(course / "demo.py", path)
+    path = rewrite(course, SCRIPT.replace(old, new))
     before = path.read_bytes()
     assert notebooks.main(["execute", "90"]) == 1
     message = capsys.readouterr().err
@@ -743,10 +731,9 @@ def test_html_page_shows_outputs(course):
 
 
 def test_runner_notices_a_check_that_accepts_anything(course):
-    lax = SCRIPT.replace('assert largest == 3, "Look at all the numbers."', "pass")
-    (course / "demo.py").write_text(lax, encoding="utf-8")
-    path = course / "solutions" / "90_demo.ipynb"
-    notebooks.import_script(course / "demo.py", path)
+    path = rewrite(
+        course, SCRIPT.replace('assert largest == 3, "Look at all the numbers."', "pass")
+    )
     result = run_exercises(path, {"90-largest": ["largest = min(numbers)", "largest = 7"]})
     smallest, seven = result["90-largest"]["wrong"]
     assert (smallest["raised"], smallest["message"]) == ("AssertionError", "That is the smallest.")
@@ -755,9 +742,7 @@ def test_runner_notices_a_check_that_accepts_anything(course):
 
 
 def test_runner_notices_a_later_cell_that_needs_an_answer(course):
-    (course / "demo.py").write_text(SCRIPT + "\n# %%\nlargest + 1\n", encoding="utf-8")
-    path = course / "solutions" / "90_demo.ipynb"
-    notebooks.import_script(course / "demo.py", path)
+    path = rewrite(course, SCRIPT + "\n# %%\nlargest + 1\n")
     with pytest.raises(AssertionError, match="answers left blank: TypeError"):
         run_exercises(path, {})
 
@@ -794,23 +779,15 @@ def nbval(path: Path) -> subprocess.CompletedProcess:
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    ("saved", "passes"),
-    [
-        (["2 epochs, 640 texts in 3.1 s at 1,234 tokens/s", "model at 0x7f00 in /home/me/x"], True),
-        (
-            ["2 epochs, 641 texts in 3.1 s at 1,234 tokens/s", "model at 0x7f00 in /home/me/x"],
-            False,
-        ),
-    ],
-)
-def test_nbval_forgives_times_and_places_but_no_counts(tmp_path, saved, passes):
+@pytest.mark.parametrize(("count", "passes"), [(640, True), (641, False)])
+def test_nbval_forgives_times_and_places_but_no_counts(tmp_path, count, passes):
+    saved = f"2 epochs, {count} texts in 3.1 s at 1,234 tokens/s\nmodel at 0x7f00 in /home/me/x\n"
     code = (
         "# NBVAL_CHECK_OUTPUT\n"
         "print('2 epochs, 640 texts in 47 s at 99 tokens/s')\n"
         "print('model at 0xdeadbeef00 in /srv/you/y')"
     )
-    output = nbformat.v4.new_output("stream", name="stdout", text="\n".join(saved) + "\n")
+    output = nbformat.v4.new_output("stream", name="stdout", text=saved)
     cell = nbformat.v4.new_code_cell(code, execution_count=1, outputs=[output], id="a")
     unmarked = nbformat.v4.new_output("stream", name="stdout", text="other\n")
     loose = nbformat.v4.new_code_cell("print(1)", execution_count=2, outputs=[unmarked], id="b")

@@ -22,6 +22,7 @@ from course_lib.training import paired_bootstrap_f1
 import numpy as np
 import paddle
 import pytest
+import tiny
 from paddlenlp.datasets import MapDataset
 from paddlenlp.transformers import ErnieConfig, ErnieForTokenClassification
 
@@ -45,25 +46,16 @@ def tokenizer(make_tokenizer):
     return make_tokenizer(tokens)
 
 
-def tiny(tokenizer, crf, num_labels=5):
+def tagger_of(tokenizer, crf):
     seed_everything(7)
-    config = ErnieConfig(
-        vocab_size=len(tokenizer.vocab),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        num_labels=num_labels,
-    )
+    sizes = {**tiny.CONFIG, "max_position_embeddings": 16, "num_labels": 5}
+    config = ErnieConfig(vocab_size=len(tokenizer.vocab), **sizes)
     return BackboneTagger(ErnieForTokenClassification(config), tokenizer, LABELS, crf=crf)
 
 
 @pytest.mark.parametrize("crf", [True, False])
 def test_both_taggers_learn_and_score(tokenizer, sentences, crf):
-    tagger = tiny(tokenizer, crf)
+    tagger = tagger_of(tokenizer, crf)
     losses = train_tagger(tagger, sentences, epochs=30, batch_size=5, learning_rate=5e-3)
     assert len(losses) == 60 and losses[-1] < 0.1 * losses[0]
     scores = entity_scores(tagger, sentences)
@@ -76,7 +68,7 @@ def test_both_taggers_learn_and_score(tokenizer, sentences, crf):
 
 
 def test_with_transitions_of_zero_the_two_are_one_model(tokenizer, sentences):
-    tagger = tiny(tokenizer, crf=True)
+    tagger = tagger_of(tokenizer, crf=True)
     batch = [paddle.to_tensor([tagger.encode(row["tokens"])]) for row in sentences[:1]]
     labels = paddle.to_tensor([sentences[0]["labels"]])
     with_crf = float(tagger(*batch, paddle.to_tensor([6]), labels))
@@ -90,7 +82,7 @@ def test_tags_do_not_depend_on_the_batch_and_training_is_repeatable(tokenizer, s
     ]
     runs = []
     for _ in range(2):
-        tagger = tiny(tokenizer, crf=True)
+        tagger = tagger_of(tokenizer, crf=True)
         losses = train_tagger(tagger, sentences, epochs=9, batch_size=4, max_steps=5)
         runs.append(losses)
     assert runs[0] == runs[1] and len(runs[0]) == 5
@@ -102,7 +94,7 @@ def test_tags_do_not_depend_on_the_batch_and_training_is_repeatable(tokenizer, s
 @pytest.fixture(scope="module")
 def backbone(tokenizer, tmp_path_factory):
     directory = tmp_path_factory.mktemp("backbone")
-    tiny(tokenizer, crf=False).model.save_pretrained(str(directory))
+    tagger_of(tokenizer, crf=False).model.save_pretrained(str(directory))
     tokenizer.save_pretrained(str(directory))
     return directory
 
@@ -128,7 +120,7 @@ def test_a_crf_is_compared_with_none_from_the_same_start(backbone, sentences):
 
 
 def test_a_comparison_keeps_no_head_of_other_labels(backbone, sentences, tokenizer, tmp_path):
-    model = tiny(tokenizer, crf=False).model
+    model = tagger_of(tokenizer, crf=False).model
     model.config.id2label = dict(enumerate(reversed(LABELS)))
     model.save_pretrained(str(tmp_path))
     tokenizer.save_pretrained(str(tmp_path))
@@ -155,7 +147,7 @@ def test_the_order_of_the_labels_changes_nothing(tokenizer, sentences, crf):
         for row, size in zip(sentences, (6, 4, 1), strict=False)
     ]
     other = [row | {"labels": [order.index(label) for label in row["labels"]]} for row in data]
-    plain, mixed = tiny(tokenizer, crf), tiny(tokenizer, crf)
+    plain, mixed = tagger_of(tokenizer, crf), tagger_of(tokenizer, crf)
     mixed.label_list = [LABELS[label] for label in order]
     for name in ("weight", "bias"):
         value = getattr(plain.model.classifier, name).numpy()[..., order]
@@ -208,15 +200,15 @@ def test_decoding_by_the_rules_finds_the_best_row_that_bio_allows():
 )
 def test_train_tagger_refuses(tokenizer, examples, settings, message):
     with pytest.raises(InputError, match=message):
-        train_tagger(tiny(tokenizer, crf=True), examples, **settings)
+        train_tagger(tagger_of(tokenizer, crf=True), examples, **settings)
 
 
 def test_predict_tags_refuses(tokenizer):
-    tagger = tiny(tokenizer, crf=False)
+    tagger = tagger_of(tokenizer, crf=False)
     with pytest.raises(InputError, match="15 tokens; expected at most 14"):
         predict_tags(tagger, [["在"] * 15])
     for crf in (True, False):  # whose best label would be the first one
-        tagger = tiny(tokenizer, crf)
+        tagger = tagger_of(tokenizer, crf)
         tagger.model.classifier.bias.set_value(paddle.full([5], np.nan))
         with pytest.raises(InputError, match="scores are infinite or no numbers"):
             predict_tags(tagger, [["在"]])
@@ -243,7 +235,7 @@ def test_one_question_can_become_several_features_so_map_must_be_batched(tokeniz
 def test_sentences_of_one_token_have_a_loss(tokenizer):
     examples = [{"tokens": ["在"], "labels": [0]}, {"tokens": ["王"], "labels": [1]}]
     for crf in (True, False):
-        losses = train_tagger(tiny(tokenizer, crf), examples, epochs=2)
+        losses = train_tagger(tagger_of(tokenizer, crf), examples, epochs=2)
         assert all(0 < loss < 10 for loss in losses)
     emissions = paddle.to_tensor([[[1.0, 2.0, 3.0]]])
     loss = Crf(3).loss(emissions, paddle.to_tensor([1]), paddle.to_tensor([[0]]))

@@ -1,4 +1,4 @@
-"""The tiny model that tests of exports and services share."""
+"""Sizes of tiny models, and the one that tests of exports and services share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from course_lib.models import load_backbone
 import paddle
 
 SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
+CONFIG = {
+    **SIZES,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
 TEXTS = ["房间很干净，服务很好", "太差了", "书很好看，nice", "电脑坏了，客服不理人，再也不来了" * 3]
 LABELS = ["差", "好, 很好", 'a "b" \\']
 
