@@ -1,7 +1,10 @@
-"""The weight of the library against its budgets, which stand in BUDGETS below.
+"""The weight of the library against its budgets, which are in BUDGETS below.
 
-    python tools/check_size.py            print the table; status 1 when a budget is broken
+    python tools/check_size.py            print the table; status 1 when a limit is broken
     python tools/check_size.py --report   print the same and pass
+
+Where a budget is not reached yet, CEILINGS holds today's weight: the limit is the larger of the
+two, so nothing grows meanwhile. Lower a ceiling with each cut, and delete it at the budget.
 
 All lines of a file count, docstrings and blank lines too. A public name is a function or class at
 the top level of a module, without an underscore in front. A function is measured without its
@@ -29,6 +32,16 @@ BUDGETS = {
     "notebook": 900,
 }
 LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
+CEILINGS = {
+    "course_lib/runtime": 2080,
+    "course_lib/models": 1610,
+    "course_lib/training": 3135,
+    "course_lib/deploy": 2370,
+    "course_lib/tasks": 4915,
+    "course_lib without chapters": 21_150,
+    "tests": 20_450,
+    "public names outside chapters": 475,
+}
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60
 FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef
@@ -93,7 +106,8 @@ def measure(root: Path) -> tuple[list[tuple[str, int, int | None, int | None]], 
         if items:
             where, count = max(items, key=lambda item: item[1])
             rows.append((f"longest {what}, {where}", count, limit, None))
-    return rows, [f"{what}: {n:,}, budget {limit:,}" for what, n, limit in broken if n > limit]
+    allowed = [(what, n, max(budget, CEILINGS.get(what, 0))) for what, n, budget in broken]
+    return rows, [f"{what}: {n:,}, limit {limit:,}" for what, n, limit in allowed if n > limit]
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -106,7 +120,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     for what, count, budget, public in rows:
         marks = ["" if each is None else f"{each:,}" for each in (budget, public)]
         print(f"{what:<{width}}{count:>7,}{marks[0]:>8}{marks[1]:>7}".rstrip())
-    print(*broken or ["every budget holds"], sep="\n")
+    print(*broken or ["no limit is broken"], sep="\n")
     return int(bool(broken) and not options.report)
 
 

@@ -126,12 +126,11 @@ def _scores(labels, answers, weights, rare) -> dict[str, np.ndarray]:
     true = [weights @ (labels == label)[:, None] for label in classes]
     answered = [weights @ (answers == label).T for label in classes]
     hits, true, answered = map(np.stack, (hits, true, answered))  # [classes, resamples, seeds]
-    index = list(classes).index(rare)
     return {
         "macro F1": (2 * hits / (true + answered)).mean(axis=(0, 2)),
         "accuracy": hits.sum(axis=0).mean(axis=1),
-        "recall": (hits / true)[index].mean(axis=1),
-        "precision": (hits / answered.clip(1e-12))[index].mean(axis=1),
+        "recall": (hits / true)[classes == rare][0].mean(axis=1),
+        "precision": (hits / answered.clip(1e-12))[classes == rare][0].mean(axis=1),
     }
 
 
