@@ -82,7 +82,7 @@ def difference_intervals(tables: Mapping[str, pd.DataFrame], unit: str = "") -> 
             axes.set(title=drawable(title), xlabel=unit, yticks=places, yticklabels=names)
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.grid(axis="x")
-        panels[0].invert_yaxis()
+        panels[0].set_ylim(len(names) - 0.5, -0.5)
         values = ". ".join(
             f"{title}: "
             + "; ".join(
