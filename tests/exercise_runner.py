@@ -21,7 +21,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tools.notebooks import name_of, read, replace_answer
+from tools.exercises import name_of, replace_answer
+from tools.notebooks import read
 
 from IPython.core.interactiveshell import InteractiveShell
 

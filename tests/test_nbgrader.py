@@ -11,19 +11,17 @@ import csv
 import os
 import shutil
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import course_lib  # noqa: F401, before anything that may import paddle
+from tools import exercises, notebooks
 
 import pytest
+from course_kernel import course_kernel
 from exercise_runner import wrong_answers
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from tools import notebooks  # noqa: E402
-
 PYTHON = os.environ.get("COURSE_NBGRADER_PYTHON") or str(ROOT / ".venv-nbgrader/bin/python")
 CHAPTERS = notebooks.chapters()[1:2]  # the quick start: real training, yet quick
 SOLUTION = "the solution"
@@ -44,7 +42,7 @@ def nbgrader(course: Path, *arguments: str) -> None:
         # nbgrader calls alembic, which stands beside its Python, by its bare name.
         "PATH": os.pathsep.join([str(Path(PYTHON).parent), os.environ["PATH"]]),
     }
-    with notebooks.course_kernel(sys.executable, **variables) as environment:
+    with course_kernel(**variables) as environment:
         command = [PYTHON, "-m", "nbgrader", *arguments]
         result = subprocess.run(
             command, cwd=course, env=environment, capture_output=True, text=True
@@ -57,11 +55,11 @@ def hand_in(course: Path, student: str, path: Path, answers: dict[str, str | Non
     handed = notebooks.read(course / "release" / "chapter" / path.name)
     full = {cell.id: cell.source for cell in notebooks.read(path).cells}
     for cell in handed.cells:
-        answer = answers.get(notebooks.name_of(cell, "answer"))
+        answer = answers.get(exercises.name_of(cell, "answer"))
         if answer is not None:
-            solution = textwrap.dedent(notebooks.SOLUTION_BLOCK.search(full[cell.id])["body"])
+            solution = textwrap.dedent(exercises.SOLUTION_BLOCK.search(full[cell.id])["body"])
             answer = answer.replace(SOLUTION, solution)
-            cell["source"] = notebooks.replace_answer(full[cell.id], answer)
+            cell["source"] = exercises.replace_answer(full[cell.id], answer)
     notebooks.write(handed, course / "submitted" / student / "chapter" / path.name)
 
 
@@ -79,9 +77,9 @@ def test_chapter_is_handed_out_and_graded(path, tmp_path):
     ]
 
     points = {
-        notebooks.name_of(cell, "check"): cell.metadata.nbgrader.points
+        exercises.name_of(cell, "check"): cell.metadata.nbgrader.points
         for cell in edition.cells
-        if notebooks.name_of(cell, "check")
+        if exercises.name_of(cell, "check")
     }
     wrong = wrong_answers(ROOT / "tests" / "exercises" / f"{path.stem}.txt")
     first, second, third, *_blank = points

@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 from course_lib.runtime import InputError
+from tools import new_chapter
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from tools import new_chapter  # noqa: E402
 
 
 @pytest.fixture
@@ -24,7 +23,8 @@ def run(tmp_path):
         shutil.copytree(ROOT / name, tmp_path / name)
     first = "00_environment"
     files = [f"{kind}/{first}.ipynb" for kind in ("solutions", "notebooks")]
-    tests = [f"tests/{each}.py" for each in ("test_notebooks", "exercise_runner")]
+    helpers = ("course_kernel", "exercise_runner")
+    tests = [f"tests/{each}.py" for each in ("test_notebooks", *helpers)]
     for name in [*files, *tests, "README.md", "conftest.py", "pyproject.toml"]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

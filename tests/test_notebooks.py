@@ -17,17 +17,16 @@ import course_lib  # noqa: F401, before anything that may import paddle
 from course_lib.notebook.checks import attempted, solved
 from course_lib.runtime import InputError
 from course_lib.runtime.settings import PROFILES
+from tools import exercises, notebooks
 
 import nbformat
 import numpy as np
 import psutil
 import pytest
+from course_kernel import course_kernel
 from exercise_runner import wrong_answers
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from tools import notebooks  # noqa: E402
-
 CHAPTERS = notebooks.chapters()
 chapters = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 CHINESE = re.compile(r"[\u3400-\u9fff]")
@@ -124,13 +123,13 @@ def test_exercises_are_an_answer_and_its_check(path):
     chapter = path.stem[:2]
     names = []
     for cell, after in zip(cells, [*cells[1:], None], strict=True):
-        name = notebooks.name_of(cell, "answer")
+        name = exercises.name_of(cell, "answer")
         if name:
             names.append(name)
-            assert after is not None and notebooks.name_of(after, "check") == name
+            assert after is not None and exercises.name_of(after, "check") == name
             assert f'attempted("{name}"' in after.source and f'solved("{name}")' in after.source
             assert after.metadata.nbgrader.locked and after.metadata.nbgrader.points >= 1
-    checks = [name for name in (notebooks.name_of(cell, "check") for cell in cells) if name]
+    checks = [name for name in (exercises.name_of(cell, "check") for cell in cells) if name]
     assert names == checks and len(set(names)) == len(names)
     assert 3 <= len(names) <= 5 and all(name.startswith(f"{chapter}-") for name in names)
 
@@ -408,6 +407,12 @@ def test_ids_survive_an_edit(course):
     after = [cell.id for cell in notebooks.read(path).cells]
     assert after[:-2] + after[-1:] == before and len(set(after)) == len(after)
 
+    head, double, tail = re.split(r"(?=^# %%(?: answer=.90-double|\n# NBVAL))", SCRIPT, flags=re.M)
+    rewrite(course, SCRIPT)
+    rewrite(course, f"{head}{tail}\n{double}")  # cells that have moved
+    moved = [cell.id for cell in notebooks.read(path).cells]
+    assert moved == [*before[:5], before[-1], *before[5:-1]]
+
 
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
@@ -620,10 +625,14 @@ def test_execute_saves_outputs_that_a_second_run_repeats(course):
     [
         ("max(numbers)", "min(numbers)", 5, "That is the smallest."),
         ("    return twice\n", "", 7, "your answer is None. Is a `return` or `yield` missing?"),
+        ("largest = max(numbers)", "import os; os._exit(1)", 4, "('largest = ...'): Kernel died"),
     ],
 )
 def test_execute_leaves_the_file_alone_when_a_cell_fails(course, capsys, old, new, cell, hint):
     path = rewrite(course, SCRIPT.replace(old, new))
+    ran = notebooks.read(path)
+    code_cells(ran)[-1]["execution_count"] = 6  # saved by an earlier run
+    notebooks.write(ran, path)
     before = path.read_bytes()
     assert notebooks.main(["execute", "90"]) == 1
     message = capsys.readouterr().err
@@ -693,11 +702,12 @@ def test_metadata_that_no_notebook_can_have_is_named_in_one_line(course, capsys,
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_notebook_without_ids_can_be_imported_over(course):
+@pytest.mark.parametrize("minor", [4, 5])  # which has ids
+def test_a_notebook_without_ids_can_be_imported_over(course, minor):
     path = course / "solutions" / "90_demo.ipynb"
     wanted = path.read_bytes()
     old = json.loads(wanted)
-    old["nbformat_minor"] = 4
+    old["nbformat_minor"] = minor
     for cell in old["cells"]:
         del cell["id"]
     path.write_text(json.dumps(old), encoding="utf-8")
@@ -774,7 +784,7 @@ def nbval(path: Path) -> subprocess.CompletedProcess:
     sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"
     options = ["--nbval-lax", "--nbval-kernel-startup-timeout=600", sanitize, "-q"]
     options += ["-p", "no:cacheprovider", "--rootdir", path.parent]
-    with notebooks.course_kernel() as environment:
+    with course_kernel() as environment:
         command = [sys.executable, "-m", "pytest", *options, path]
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 

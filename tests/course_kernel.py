@@ -1,0 +1,26 @@
+"""The course's kernel for programs that look for kernels themselves: nbval and nbgrader."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools import notebooks
+
+
+@contextmanager
+def course_kernel(**variables: str) -> Iterator[dict[str, str]]:
+    """Yield an environment whose first kernel "python3" is this Python and finds course_lib."""
+    with tempfile.TemporaryDirectory(prefix="course-kernel-") as directory:
+        folder = Path(directory, "kernels", "python3")
+        folder.mkdir(parents=True)
+        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        specification = {"argv": argv, **notebooks.METADATA["kernelspec"]}
+        folder.joinpath("kernel.json").write_text(json.dumps(specification), encoding="utf-8")
+        paths = filter(None, [directory, os.environ.get("JUPYTER_PATH")])
+        yield notebooks.kernel_environment(JUPYTER_PATH=os.pathsep.join(paths), **variables)
