@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tools import check_size
+
+import pytest
 
 LONG = "\n".join(["def work():", '    """Two', '    lines."""', *["    x = 1"] * 60, ""])
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from urllib.parse import unquote
 
 import course_lib  # noqa: F401, before anything that may import paddle
 from course_lib.runtime import InputError
+from tools import questions as index
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from tools import questions as index  # noqa: E402
 
 FAQ = {1: 5, 2: 2, 3: 10, 4: 5, 5: 6}  # questions of each part
 DRAFT = 35
@@ -212,5 +210,5 @@ def test_commands(tmp_path, monkeypatch, capsys):
 )
 def test_a_damaged_chapter_is_named(tmp_path, text):
     (tmp_path / "02_speed.ipynb").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=r"02_speed\.ipynb: cannot be read"):
+    with pytest.raises(InputError, match=r"02_speed\.ipynb: .*; expected a"):
         index.read_sections(tmp_path)

@@ -19,6 +19,7 @@ import course_lib  # noqa: F401
 from course_lib.models.files import find_weights, read_weights
 from course_lib.runtime import InputError
 from course_lib.training import CourseTrainer
+from tools import trainer_arguments as page
 
 import datasets
 import numpy as np
@@ -30,9 +31,6 @@ import training_runs as runs
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.trainer import Trainer, TrainerCallback, TrainingArguments
 from tiny_trainer import ROWS, losses
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-import trainer_arguments as page
 
 pytestmark = pytest.mark.upstream
 

@@ -14,44 +14,48 @@ function that there is not or that the section does not use.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib
 import inspect
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from course_lib.runtime import InputError, atomic_file  # noqa: E402
+from course_lib.runtime import InputError  # noqa: E402
+from tools import notebooks, pages  # noqa: E402
 
-import nbformat  # noqa: E402
 import yaml  # noqa: E402
+from pydantic import BaseModel, Field, ValidationError  # noqa: E402
 
 SOURCE, PAGE = ROOT / "docs" / "questions.yml", ROOT / "docs" / "QUESTIONS.md"
 SOLUTIONS = ROOT / "solutions"
 POINTER = re.compile(r"\*FAQ: ([^*]+)\*")
-ID = re.compile(r"Q[1-9]\.[1-9]\d*|draft [1-9]\d*")
 HEADING = re.compile(r"## +(.+)")
+Id = Annotated[str, Field(pattern=r"^(Q[1-9]\.[1-9]\d*|draft [1-9]\d*)$")]
+Function = Annotated[str, Field(pattern=r"^\w+(\.\w+)+$")]
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(BaseModel, extra="forbid"):
     """A question as docs/questions.yml has it.
 
     Attributes:
         ids: its numbers in the documents.
+        text: a cell of a table in Markdown, so without bars and line ends.
         answers: chapter ("02") -> functions, dotted, within course_lib.
     """
 
     theme: str
-    ids: tuple[str, ...]
-    text: str
-    answers: dict[str, tuple[str, ...]]
+    ids: list[Id] = Field(min_length=1)
+    text: str = Field(alias="question", pattern=r"^[^|\n]+$")
+    answers: dict[str, list[Function]]
 
 
 @dataclass
@@ -89,35 +93,23 @@ def read_questions(path: Path = SOURCE) -> list[Question]:
     expected = "themes with questions: ids, question, answers"
     try:
         themes = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found = [
-            Question(
-                theme["theme"],
-                tuple(one["ids"]),
-                one["question"],
-                {chapter: tuple(names) for chapter, names in one["answers"].items()},
-            )
+        questions = [
+            Question(theme=theme["theme"], **entry)
             for theme in themes
-            for one in theme["questions"]
+            for entry in theme["questions"]
         ]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        problem = f"{place} {first['input']!r:.60}: {first['msg']}"
+        raise InputError(path, problem, expected) from None
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
         raise InputError(path, f"cannot be read ({error})", expected) from None
-    seen: set[str] = set()
-    for question in found:
-        functions = [name for names in question.answers.values() for name in names]
-        chapters = all(isinstance(chapter, str) for chapter in question.answers)
-        one_line = isinstance(question.text, str) and not set("|\n") & set(question.text)
-        if not question.ids or not chapters or not one_line:
-            raise InputError(path, f"has the question {question.text!r:.60}", expected)
-        if not all(isinstance(name, str) and "." in name for name in functions):
-            problem = f"has the functions {functions!r:.60}"
-            raise InputError(path, problem, "a list of names within course_lib")
-        for name in question.ids:
-            if not isinstance(name, str) or not ID.fullmatch(name):
-                raise InputError(path, f"has the id {name!r}", "one as Q2.1 or draft 7")
-            if name in seen:
-                raise InputError(path, f"has {name} twice", "each id once")
-            seen.add(name)
-    return found
+    counts = Counter(name for question in questions for name in question.ids)
+    for name, count in counts.items():
+        if count > 1:
+            raise InputError(path, f"has {name} twice", "each id once")
+    return questions
 
 
 def read_sections(directory: Path = SOLUTIONS) -> list[Section]:
@@ -126,21 +118,10 @@ def read_sections(directory: Path = SOLUTIONS) -> list[Section]:
     Raises:
         InputError: a pointer line that cannot be read, or that does not follow its heading.
     """
-    found = []
+    sections = []
     for path in sorted(directory.glob("[0-9][0-9]_*.ipynb")):
         section = Section(path.stem, "")
-        try:
-            cells = nbformat.read(path, as_version=4).cells
-        except (
-            OSError,
-            ValueError,
-            LookupError,
-            AttributeError,
-            nbformat.ValidationError,
-        ) as error:
-            problem = f"cannot be read ({' '.join(str(error).split()):.80})"
-            raise InputError(path, problem, "a notebook of format 4") from None
-        for cell in cells:
+        for cell in notebooks.read(path).cells:
             if cell.cell_type == "code":
                 section.names |= names_in(cell.source)
                 continue
@@ -154,9 +135,9 @@ def read_sections(directory: Path = SOLUTIONS) -> list[Section]:
                         problem = f"{line!r} below {before!r}"
                         raise InputError(path, problem, "*FAQ: ids* below a heading of ##")
                     section.ids = [name.strip() for name in pointer[1].split(",")]
-                    found.append(section)
+                    sections.append(section)
                 before = re.sub(r"^## +", "## ", line)
-    return found
+    return sections
 
 
 def names_in(code: str) -> set[str]:
@@ -179,40 +160,40 @@ def find_function(dotted: str) -> Path:
     """
     module, _, name = dotted.rpartition(".")
     try:
-        found = getattr(importlib.import_module(f"course_lib.{module}"), name)
-        return Path(inspect.getsourcefile(inspect.unwrap(found))).relative_to(ROOT)
+        function = getattr(importlib.import_module(f"course_lib.{module}"), name)
+        return Path(inspect.getsourcefile(inspect.unwrap(function))).relative_to(ROOT)
     except (ImportError, AttributeError, TypeError, ValueError):
         raise InputError(SOURCE, f"names {dotted}", "a function of course_lib") from None
 
 
 def problems(questions: list[Question], sections: list[Section]) -> list[str]:
     """What does not fit, one line each; none when all is well."""
-    found = []
+    lines = []
     known = {name for question in questions for name in question.ids}
     for section in sections:
-        for name in section.ids:
-            if name not in known:
-                found.append(f"{section.chapter}, {section.heading}: no question {name}")
+        unknown = [name for name in section.ids if name not in known]
+        lines += [f"{section.chapter}, {section.heading}: no question {name}" for name in unknown]
     for question in questions:
         name = " = ".join(question.ids)
-        there = answering(question, sections)
-        for number in sorted(set(question.answers) - {section.number for section in there}):
-            found.append(f"{name}: no section of chapter {number} points to it")
-        for number in sorted({section.number for section in there} - set(question.answers)):
-            found.append(f"{name}: chapter {number} points to it, {SOURCE.name} does not know that")
+        names: dict[str, set[str]] = {}  # chapter -> what its sections on the question use
+        for section in answering(question, sections):
+            names[section.number] = names.get(section.number, set()) | section.names
+        for number in sorted(question.answers.keys() - names):
+            lines.append(f"{name}: no section of chapter {number} points to it")
+        for number in sorted(names.keys() - question.answers):
+            lines.append(f"{name}: chapter {number} points to it, {SOURCE.name} does not know that")
         if not question.answers:
-            found.append(f"{name}: no chapter answers it")
+            lines.append(f"{name}: no chapter answers it")
         for number, functions in question.answers.items():
-            used = set().union(*(one.names for one in there if one.number == number))
             for function in functions:
                 try:
                     find_function(function)
                 except InputError as error:
-                    found.append(f"{name}: {error}")
+                    lines.append(f"{name}: {error}")
                     continue
-                if number in {one.number for one in there} and function.split(".")[-1] not in used:
-                    found.append(f"{name}: its section in chapter {number} does not use {function}")
-    return found
+                if number in names and function.rpartition(".")[2] not in names[number]:
+                    lines.append(f"{name}: its section in chapter {number} does not use {function}")
+    return lines
 
 
 def answering(question: Question, sections: list[Section]) -> list[Section]:
@@ -231,49 +212,27 @@ def page(questions: list[Question], sections: list[Section]) -> str:
         "Numbers with a Q are those of PaddleNLP's FAQ; *draft* counts the questions of an older "
         "draft of it from its top.",
     ]
-    theme = None
-    for question in questions:
-        if question.theme != theme:
-            theme = question.theme
-            lines += ["", f"## {theme}", "", "| Question | Number | Sections | Functions |"]
-            lines.append("| --- | --- | --- | --- |")
-        there = [section.link for section in answering(question, sections)]
-        functions = dict.fromkeys(name for names in question.answers.values() for name in names)
-        links = [f"[`{name}`](../{find_function(name).as_posix()})" for name in functions]
-        row = [question.text, ", ".join(question.ids), "<br>".join(there), "<br>".join(links)]
-        lines.append(f"| {' | '.join(row)} |")
+    for theme, group in groupby(questions, lambda question: question.theme):
+        rows = []
+        for question in group:
+            links = [section.link for section in answering(question, sections)]
+            names = dict.fromkeys(name for names in question.answers.values() for name in names)
+            functions = [f"[`{name}`](../{find_function(name).as_posix()})" for name in names]
+            ids = ", ".join(question.ids)
+            rows.append([question.text, ids, "<br>".join(links), "<br>".join(functions)])
+        header = ["Question", "Number", "Sections", "Functions"]
+        lines += ["", f"## {theme}", "", *pages.table(header, rows)]
     return "\n".join(lines) + "\n"
 
 
-def generate(check: bool = False) -> bool:
-    """Write the page, or with `check` only compare it; return whether it differed."""
-    text = page(read_questions(), read_sections())
-    differs = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text
-    if differs and not check:
-        with atomic_file(PAGE) as file:
-            file.write(text)
-    return differs
-
-
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Generate docs/QUESTIONS.md.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("generate", help="write the page from the list and the chapters")
-    command.add_argument("--check", action="store_true", help="only compare; status 1 if different")
-    options = parser.parse_args(arguments)
-    try:
-        wrong = problems(read_questions(), read_sections())
-        for line in wrong:
-            print(line, file=sys.stderr)
-        differs = generate(options.check)
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    if differs:
-        print(f"{PAGE.relative_to(ROOT)}: {'differs' if options.check else 'written'}")
-    if options.check and differs:
-        print("run: python tools/questions.py generate", file=sys.stderr)
-    return int(bool(wrong) or (options.check and differs))
+    return pages.run(
+        arguments,
+        "tools/questions.py",
+        PAGE,
+        page=lambda: page(read_questions(), read_sections()),
+        problems=lambda: problems(read_questions(), read_sections()),
+    )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ argument does, as its test in tests/test_trainer_arguments.py observes it.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
 import tempfile
@@ -19,7 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from course_lib.runtime import atomic_file  # noqa: E402
+import course_lib  # noqa: E402, F401, before paddlenlp
+from tools import pages  # noqa: E402
 
 import paddlenlp  # noqa: E402
 import yaml  # noqa: E402
@@ -118,8 +118,10 @@ def filled_in() -> dict[str, object]:
 
 def page() -> str:
     """The whole page in Markdown."""
-    here, compression = fields(TrainingArguments), fields(CompressionArguments)
-    changed = other_defaults()
+    counts = [
+        [status, meaning, sum(argument.status == status for argument in ARGUMENTS.values())]
+        for status, meaning in STATUSES.items()
+    ]
     lines = [
         "<!-- Written by tools/trainer_arguments.py from the installed PaddleNLP; "
         "do not edit it here. -->",
@@ -131,116 +133,98 @@ def page() -> str:
         "says of it is what that test observes (`tests/test_trainer_arguments.py`). The status "
         "says how much could be seen:",
         "",
-        *_table(
-            ["Status", "Meaning", "Arguments"],
-            [
-                [status, meaning, sum(a.status == status for a in ARGUMENTS.values())]
-                for status, meaning in STATUSES.items()
-            ],
-        ),
+        *pages.table(["Status", "Meaning", "Arguments"], counts),
+        "",
+        *_documented_arguments(),
+        *_other_arguments(),
+        *_compression_arguments(),
         "",
     ]
+    return "\n".join(lines)
+
+
+def _documented_arguments() -> list[str]:
+    here, changed = fields(TrainingArguments), other_defaults()
+    lines, differences = [], []
     for title, group in GROUPS.items():
         rows = []
         for name, argument in group.items():
-            value = _code(default(here[name]))
-            if name in changed:
-                value += f" (documents: {_code(argument.documented)})"
+            value, kind = _code(default(here[name])), type_name(here[name])
+            remarks = [argument.differs] if argument.differs else []
             mark = " (*)" if argument.differs else ""
-            kind = type_name(here[name])
+            if name in changed:
+                documented = _code(argument.documented)
+                remarks.insert(0, f"The default is {value}, not {documented}.")
+                value += f" (documents: {documented})"
+            if remarks:
+                differences.append(f"- `{name}`: {' '.join(remarks)}")
             rows.append([f"`{name}`", kind, value, argument.status, argument.effect + mark])
         header = ["Argument", "Type", "Default", "Status", "What was seen"]
-        lines += [f"## {title}", "", *_table(header, rows), ""]
-    lines += [
+        lines += [f"## {title}", "", *pages.table(header, rows), ""]
+    return [
+        *lines,
         "## Where this version differs from the documents",
         "",
         "Arguments marked (*) above, and those with another default.",
         "",
-    ]
-    for name, argument in ARGUMENTS.items():
-        told = [argument.differs] if argument.differs else []
-        if name in changed:
-            now, (then,) = changed[name]
-            told.insert(0, f"The default is {_code(now)}, not {_code(then)}.")
-        if told:
-            lines.append(f"- `{name}`: {' '.join(told)}")
-    others = [name for name in here if name not in ARGUMENTS]
-    rows = [[f"`{n}`", type_name(here[n]), _code(default(here[n]))] for n in others]
-    lines += [
+        *differences,
         "",
+    ]
+
+
+def _other_arguments() -> list[str]:
+    others = {
+        name: field for name, field in fields(TrainingArguments).items() if name not in ARGUMENTS
+    }
+    rows = [
+        [f"`{name}`", type_name(field), _code(default(field))] for name, field in others.items()
+    ]
+    return [
         "## Not in the documents",
         "",
         f"The other {len(others)} fields of this version's `TrainingArguments`, most of them for "
         "large models on many devices. They are not tested here.",
         "",
-        *_table(["Field", "Type", "Default"], rows),
+        *pages.table(["Field", "Type", "Default"], rows),
         "",
+    ]
+
+
+def _compression_arguments() -> list[str]:
+    here = fields(TrainingArguments)
+    different, filled = other_defaults(CompressionArguments), filled_in()
+    added, inherited = [], []
+    for name, field in fields(CompressionArguments).items():
+        value = _code(default(field))
+        documented = " or ".join(map(_code, COMPRESSION.get(name, [])))
+        if name not in here:
+            if not documented:
+                documented = "no default given" if name in COMPRESSION else "not described"
+            after = _code(filled[name]) if name in filled else ""
+            added.append([f"`{name}`", type_name(field), value, after, documented])
+        elif default(field) != default(here[name]) or name in different:
+            inherited.append([f"`{name}`", value, _code(default(here[name])), documented])
+    return [
         "## CompressionArguments",
         "",
         "The fields that `CompressionArguments` adds. Where the default is None, the next column "
         "is what `print_config()` puts in its place.",
         "",
-    ]
-    different, filled = other_defaults(CompressionArguments), filled_in()
-    rows = []
-    for name, field in compression.items():
-        if name not in here:
-            row = [f"`{name}`", type_name(field), _code(default(field))]
-            row.append(_code(filled[name]) if name in filled else "")
-            there = COMPRESSION.get(name)
-            told = "not described" if there is None else " or ".join(map(_code, there))
-            rows.append([*row, told or "no default given"])
-    header = ["Field", "Type", "Default", "After `print_config()`", "Documents"]
-    lines += [
-        *_table(header, rows),
+        *pages.table(["Field", "Type", "Default", "After `print_config()`", "Documents"], added),
         "",
         "It inherits all fields of `TrainingArguments`. These have another default than there, or "
         "than in the documents on compression:",
         "",
+        *pages.table(["Field", "Default", "In `TrainingArguments`", "Documents"], inherited),
     ]
-    rows = []
-    for name, field in compression.items():
-        if name in here and (default(field) != default(here[name]) or name in different):
-            there = " or ".join(map(_code, COMPRESSION[name]))
-            parent = _code(default(here[name]))
-            rows.append([f"`{name}`", _code(default(field)), parent, there])
-    header = ["Field", "Default", "In `TrainingArguments`", "Documents"]
-    lines += [*_table(header, rows), ""]
-    return "\n".join(lines)
 
 
 def _code(value: object) -> str:
     return value if value is REQUIRED else f"`{value!r}`"
 
 
-def _table(header: list[str], rows: list[list]) -> list[str]:
-    return [f"| {' | '.join(map(str, row))} |" for row in (header, ["---"] * len(header), *rows)]
-
-
-def generate(check: bool = False) -> bool:
-    """Write the page, or with `check` only compare it; return whether it differed."""
-    text = page()
-    differs = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text
-    if differs and not check:
-        PAGE.parent.mkdir(exist_ok=True)
-        with atomic_file(PAGE) as file:
-            file.write(text)
-    return differs
-
-
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Generate docs/trainer_arguments.md.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("generate", help="write the page from the installed classes")
-    command.add_argument("--check", action="store_true", help="only compare; status 1 if different")
-    options = parser.parse_args(arguments)
-    differs = generate(options.check)
-    if differs:
-        verb = "differs from the code" if options.check else "written"
-        print(f"{PAGE.relative_to(ROOT)}: {verb}")
-    if options.check and differs:
-        print("run: python tools/trainer_arguments.py generate", file=sys.stderr)
-    return int(options.check and differs)
+    return pages.run(arguments, "tools/trainer_arguments.py", PAGE, page)
 
 
 if __name__ == "__main__":
