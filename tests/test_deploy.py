@@ -7,6 +7,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from course_lib.chapters.ch17 import tiny_training
 from course_lib.compression import quantize_static
 from course_lib.compression.embeddings import quantize_embeddings
 from course_lib.data import create_dataloader
@@ -94,6 +95,15 @@ def test_texts_keep_their_order_and_batches_do_not_matter(exported):
     assert probabilities.sum(axis=1) == pytest.approx(1, abs=1e-6)
     alone = np.concatenate([predictor.predict([text]) for text in TEXTS])
     assert probabilities == pytest.approx(alone, abs=1e-5)
+
+
+def test_a_predictor_leaves_training_its_threads(exported):
+    """Paddle sets them for the process: to the predictor's by making one, to 1 by each run."""
+    before = tiny_training(5)
+    predictor = Predictor(exported, threads=int(os.environ.get("OMP_NUM_THREADS", 1)) + 1)
+    assert tiny_training(5) == before
+    predictor.predict(TEXTS)
+    assert tiny_training(5) == before
 
 
 def test_threads_may_share_a_predictor(exported):

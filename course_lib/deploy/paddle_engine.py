@@ -95,7 +95,7 @@ class PaddleEngine:
             # The attention mask is added in FP32: in INT8 its -10,000 would hide the scores. Fused
             # with that sum, the product of queries and keys would stay in FP32 too.
             config.delete_pass("matmul_elementwise_add_mkldnn_fuse_pass")
-        with _captured():
+        with _captured(), _threads_restored():
             try:
                 return inference.create_predictor(config)
             except Exception as error:  # paddle's own kinds, with pages of C++ in them
@@ -105,7 +105,7 @@ class PaddleEngine:
 
     def run(self, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Run one batch, whose ids are known to fit: beyond its tables Paddle ends the process."""
-        with self._lock:
+        with self._lock, _threads_restored():
             for name, array in arrays.items():
                 self._inputs[name].copy_from_cpu(array)
             self._predictor.run()
@@ -117,7 +117,7 @@ class PaddleEngine:
         if library is None:
             return Counter()
         dnnl = ctypes.CDLL(str(library))  # the one that Paddle has loaded
-        with self._lock, _captured() as read:
+        with self._lock, _threads_restored(), _captured() as read:
             dnnl.dnnl_set_verbose(1)
             try:
                 self._predictor.run()
@@ -129,6 +129,19 @@ class PaddleEngine:
             for match in map(_EXECUTED.match, log.splitlines())
             if match and match["primitive"] in PRIMITIVES
         )
+
+
+@contextlib.contextmanager
+def _threads_restored() -> Iterator[None]:
+    """Put the process's number of threads back, which Paddle Inference changes.
+
+    It sets its own when it is made, and 1 after each run: training would be slower, and give other
+    bits.
+    """
+    try:
+        yield
+    finally:
+        paddle.base.core.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
 
 
 @contextlib.contextmanager
