@@ -82,7 +82,8 @@ def make_parser(prog: str, description: str, commands: Commands) -> argparse.Arg
 def run_command(prog: str, description: str, commands: Commands, argv: Words | None) -> int:
     """Run one command (by default the process's); give its exit status, as `exit_status` does."""
     words = list(sys.argv[1:] if argv is None else argv)
-    function, _, table = commands.get(words[0] if words else "", (None, "", {}))
+    nothing: Any = (None, "", {})
+    function, _, table = commands.get(words[0] if words else "", nothing)
     own = table is None
     args: Any = words[1:] if own else make_parser(prog, description, commands).parse_args(words)
     trust = not own and vars(args).pop("trust_pickle", False)

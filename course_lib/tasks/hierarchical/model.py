@@ -304,7 +304,7 @@ def train(
     )
     if early_stop is not None:
         callbacks = [*callbacks, EarlyStoppingCallback(early_stop)]
-    notes = {} if weights is None else {"weights": str(weights)}
+    notes: Any = {} if weights is None else {"weights": str(weights)}
     with claim(save_dir, **place, **notes) if first else nullcontext():
         trainer = CourseTrainer(
             args=arguments,

@@ -37,7 +37,8 @@ class Taxonomy:
     def __init__(self, labels: Sequence[str]) -> None:
         if not labels:
             raise InputError("labels", "are none", "at least one label")
-        known, parents = set(labels), {}
+        known = set(labels)
+        parents: dict[str, tuple[str, ...]] = {}
         for label in labels:
             check_label(label, "labels")
             fault = path_fault(label)

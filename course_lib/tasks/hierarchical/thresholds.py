@@ -90,8 +90,9 @@ def decode(
     _check(probabilities)
     limits = np.full(len(taxonomy), DEFAULT)
     if thresholds is not None:
-        by_name = isinstance(thresholds, Mapping)
-        limits[:] = [thresholds[name] for name in taxonomy.labels] if by_name else thresholds
+        if isinstance(thresholds, Mapping):
+            thresholds = [thresholds[name] for name in taxonomy.labels]
+        limits[:] = thresholds
     if not consistent:
         if one_child:  # nothing would come of it
             raise InputError("one_child", "is on without consistent", "both, or neither")
