@@ -36,10 +36,10 @@ CEILINGS = {
     "course_lib/runtime": 2080,
     "course_lib/models": 1610,
     "course_lib/training": 3135,
-    "course_lib/deploy": 2370,
+    "course_lib/deploy": 2380,
     "course_lib/tasks": 4915,
-    "course_lib without chapters": 21_150,
-    "tests": 20_450,
+    "course_lib without chapters": 21_160,
+    "tests": 20_480,
     "public names outside chapters": 475,
 }
 COMPANION = 200  # lines of each module in chapters/
