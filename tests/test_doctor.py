@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import course_lib
-from course_lib.runtime import device, doctor, machine
+from course_lib.runtime import doctor, machine
 from course_lib.runtime.doctor import BROKEN, NOTICE, OK
 
 import pytest
@@ -39,7 +39,7 @@ def test_the_command_line_reports_this_environment():
         timeout=600,
     )
     report = json.loads(done.stdout)
-    findings = [doctor.Finding(**finding) for finding in report["findings"]]
+    findings = [doctor._Finding(**finding) for finding in report["findings"]]
     found = levels(findings)
     assert done.returncode == (1 if BROKEN in found else 0) == int(report["status"] == BROKEN)
     by_name = {finding.name: finding for finding in findings}
@@ -77,7 +77,7 @@ def test_python_version(version, level):
 def test_packages_as_locked_are_fine():
     for lock in ("cpu.txt", "gpu-cu118.txt"):
         installed = {**as_locked(lock), "something-else": "1"}
-        packages, pins = *doctor._check_packages(installed), *doctor._check_pins(installed)
+        packages, pins = *doctor._check_packages(installed), doctor._check_pins(installed)
         assert levels([packages, pins]) == [OK, OK]
         assert lock in pins.message and "paddlenlp 2.8.1" in packages.message
 
@@ -95,7 +95,7 @@ def test_packages_as_locked_are_fine():
 def test_a_violated_pin_is_named_with_its_fix(change, python, level):
     packages = {**as_locked(), **change}
     packages = {name: version for name, version in packages.items() if version}
-    (pins,) = doctor._check_pins(packages, python=python)
+    pins = doctor._check_pins(packages, python=python)
     assert levels([pins]) == [level]
     for name, version in change.items():
         assert f"{name} is {version or 'missing'} instead of {as_locked()[name]}" in pins.message
@@ -108,7 +108,7 @@ def test_both_builds_of_paddle_at_once_are_broken():
 
 
 def test_a_copy_without_the_locks_is_only_noticed(tmp_path):
-    assert levels(doctor._check_pins(as_locked(), tmp_path)) == [NOTICE]
+    assert levels([doctor._check_pins(as_locked(), tmp_path)]) == [NOTICE]
 
 
 @pytest.mark.parametrize(
@@ -187,51 +187,32 @@ def test_both_disks_are_looked_at_where_there_are_two(tmp_path, monkeypatch):
     assert str(other) in temporary.message and "TMPDIR" in temporary.fix
 
 
-def test_no_place_for_temporary_files_is_said(monkeypatch):
-    def none():
-        raise FileNotFoundError("No usable temporary directory found")
-
-    monkeypatch.setattr(doctor.tempfile, "gettempdir", none)
-    _, problem, disk = doctor._check_space(8 << 30)
-    assert problem.level == BROKEN and "TMPDIR" in problem.fix
-    assert disk.name == "disk"
-
-
 A10 = machine.GPU("NVIDIA A10", (8, 6), "535.1", 23028)
 H100 = machine.GPU("NVIDIA H100", (9, 0), "550.1", 81559)
-M60 = machine.GPU("Tesla M60", (5, 2), "470.1", 8129)
-GPU_WHEEL = {"paddlepaddle-gpu": "2.6.2"}
-
-
-TOO_NEW = device.Probe("no_kernel", "too new", "use the CUDA 12 build")
-CPU_BUILD = "the CPU build of paddle is installed"
 
 
 @pytest.mark.parametrize(
-    ("packages", "card", "probe", "text", "fix"),
+    ("card", "problem", "text", "fix"),
     [
-        (GPU_WHEEL, A10, device.Probe("ok"), "a kernel runs on it", ""),
-        (GPU_WHEEL, H100, TOO_NEW, "compute capability 9.0; too new", "CUDA 12"),
-        ({}, A10, None, CPU_BUILD, "make LOCK=gpu-cu118 env"),
-        ({}, H100, None, CPU_BUILD, "use the CUDA 12 build from Paddle's own index, or stay on"),
-        ({}, M60, None, CPU_BUILD, "6.1 or later, or stay on the CPU"),
+        (A10, "", "a kernel runs on it", ""),
+        (H100, "too new", "compute capability 9.0; too new", "use the CUDA 12 build"),
     ],
 )
-def test_gpus(packages, card, probe, text, fix):
-    (finding,) = doctor._check_gpu(packages, [card], probe=lambda index: probe)
+def test_gpus(card, problem, text, fix):
+    (finding,) = doctor._check_gpu([card], probe=lambda index: (problem, fix))
     assert levels([finding]) == [NOTICE if fix else OK]
     assert text in finding.message and card.name in finding.message and fix in finding.fix
 
 
 def test_no_gpu_and_a_silent_driver(tmp_path):
-    assert levels(doctor._check_gpu({}, [], driver_files=tmp_path / "none")) == [OK]
-    assert levels(doctor._check_gpu({}, [], driver_files=tmp_path)) == [NOTICE]
+    assert levels(doctor._check_gpu([], driver_files=tmp_path / "none")) == [OK]
+    assert levels(doctor._check_gpu([], driver_files=tmp_path)) == [NOTICE]
 
 
 def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys):
-    fine = doctor.Finding(OK, "python", "3.12")
-    notice = doctor.Finding(NOTICE, "gpu:0", "H100", "stay on the CPU")
-    broken = doctor.Finding(BROKEN, "pins", "numpy is 2.0", "run `make env`")
+    fine = doctor._Finding(OK, "python", "3.12")
+    notice = doctor._Finding(NOTICE, "gpu:0", "H100", "stay on the CPU")
+    broken = doctor._Finding(BROKEN, "pins", "numpy is 2.0", "run `make env`")
     for findings, status in (([fine, notice], 0), ([fine, notice, broken], 1)):
         monkeypatch.setattr(doctor, "_diagnose", lambda findings=findings: findings)
         assert doctor.report() == status

@@ -20,12 +20,12 @@ from typing import Annotated, Literal
 
 from course_lib.models.files import VOCABULARIES
 from course_lib.runtime import InputError
-from course_lib.runtime.files import read_json, temporary_in, unwritable
+from course_lib.runtime.files import read_json, temporary_in, writing
 from course_lib.runtime.manifest import (
     MANIFEST,
-    describe_file,
+    describe_files,
     read_manifest,
-    verify_file,
+    verify_files,
     write_manifest,
 )
 
@@ -166,7 +166,8 @@ def check_file(file: Path, description: dict) -> None:
     """
     record = description.get("files", {}).get(file.name)
     if record is not None:
-        verify_file(file, record, "the file that was exported with it", DESCRIPTION)
+        expected = f"the file that was exported, as {DESCRIPTION} has it"
+        verify_files(file.parent, {file.name: record}, expected)
 
 
 def copy_companions(prefix: Path, directory: Path) -> None:
@@ -222,15 +223,15 @@ def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
                 if not _are_whole(described, program.with_suffix(WEIGHTS)):
                     raise DecodeError
             except DecodeError:
-                raise unwritable(directory / program.name, "what was written is cut off") from None
+                with writing(directory / program.name):
+                    raise OSError("what was written is cut off") from None
             program.write_bytes(_without_traces(described))
         old = [directory / (name + ending) for ending in (PROGRAM, ONNX)]  # go with the old weights
         record(directory, temporary, old)
         if (directory / MANIFEST).is_file():  # of a trained model, whose files are replaced
             listed = read_manifest(directory, "the manifest of the model that is there")
             names = [file.name for file in temporary.iterdir() if file.name in listed]
-            listed |= {name: describe_file(temporary / name) for name in names}
-            write_manifest(temporary, listed)
+            write_manifest(temporary, listed | describe_files(temporary, names))
         for file in old:
             file.unlink(missing_ok=True)
         for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == PROGRAM):
@@ -255,9 +256,12 @@ def record(directory: Path, temporary: Path, old: Sequence[Path] = ()) -> None:
         for name, size_and_hash in before.get("files", {}).items()
         if (directory / name).is_file() and directory / name not in old
     }
-    for file in sorted(temporary.iterdir()):
-        if file.suffix in (PROGRAM, WEIGHTS, ONNX) or file.name in VOCABULARIES:
-            description["files"][file.name] = describe_file(file)
+    names = [
+        file.name
+        for file in temporary.iterdir()
+        if file.suffix in (PROGRAM, WEIGHTS, ONNX) or file.name in VOCABULARIES
+    ]
+    description["files"] |= describe_files(temporary, names)
     write_description(temporary, description)
 
 

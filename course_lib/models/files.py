@@ -14,7 +14,13 @@ from pathlib import Path
 from course_lib.models.pickles import damage_named, read_pickle
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.files import read_json
-from course_lib.runtime.manifest import describe_file, verify_model, write_manifest
+from course_lib.runtime.manifest import (
+    MANIFEST,
+    describe_files,
+    read_manifest,
+    verify_files,
+    write_manifest,
+)
 
 import numpy as np
 import paddle
@@ -178,9 +184,9 @@ def save_tokenizer(directory: Path, tokenizer) -> None:
 
 def list_files(directory: Path, more: Iterable[str] = ()) -> None:
     """Write the manifest of a model's files that have just been written."""
-    names = sorted({"config.json", *WEIGHT_FILES, *VOCABULARIES, *more})
-    files = {name: directory / name for name in names if (directory / name).is_file()}
-    write_manifest(directory, {name: describe_file(file) for name, file in files.items()})
+    names = {"config.json", *WEIGHT_FILES, *VOCABULARIES, *more}
+    names = [name for name in names if (directory / name).is_file()]
+    write_manifest(directory, describe_files(directory, names))
 
 
 # ---- reading and checking a directory
@@ -189,10 +195,19 @@ def list_files(directory: Path, more: Iterable[str] = ()) -> None:
 def check_saved(directory: Path) -> None:
     """Refuse a model's directory in which a file has changed since `save_pretrained`.
 
+    One without a manifest is let pass.
+
     Raises:
-        InputError: naming the file, and how to accept the change.
+        InputError: naming the file that is missing, changed or new, and how to accept the change.
     """
-    verify_model(directory, (*WEIGHT_FILES, *VOCABULARIES))
+    if not (directory / MANIFEST).is_file():
+        return
+    expected = f"the model as it was saved; to accept the change, delete {MANIFEST} beside it"
+    files = read_manifest(directory, expected)
+    verify_files(directory, files, expected)
+    for name in (*WEIGHT_FILES, *VOCABULARIES):
+        if name not in files and (directory / name).is_file():
+            raise InputError(directory / name, "was added after the model was saved", expected)
 
 
 def read_config(path: Path) -> dict:

@@ -14,7 +14,6 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from course_lib.runtime import machine
 from course_lib.runtime.errors import InputError
@@ -27,12 +26,9 @@ import json, sys
 import course_lib
 import numpy as np
 import paddle
-if not paddle.is_compiled_with_cuda():
-    print("PROBE " + json.dumps({"status": "cpu_wheel"}))
-    raise SystemExit
-index = int(sys.argv[1])
-if index >= paddle.device.cuda.device_count():
-    print("PROBE " + json.dumps({"status": "absent"}))
+index, cuda = int(sys.argv[1]), paddle.is_compiled_with_cuda()
+if not cuda or index >= paddle.device.cuda.device_count():
+    print("PROBE " + json.dumps({"status": "absent" if cuda else "cpu_wheel"}))
     raise SystemExit
 card = {
     "name": paddle.device.cuda.get_device_name(index),
@@ -49,59 +45,30 @@ z = (z - z.mean(1, keepdims=True)) / np.sqrt(z.var(1, keepdims=True) + 1e-5)
 print("PROBE " + json.dumps({"status": "ok" if np.allclose(y.numpy(), z, atol=1e-3) else "wrong"}))
 """
 
-_NO_FAILURE = {
-    "ok": ("", ""),
-    "absent": ("paddle sees no such GPU", "set COURSE_DEVICE=cpu"),
-    "cpu_wheel": (
-        "the installed paddle is the CPU build",
-        "run `make LOCK=gpu-cu118 env` for cards of compute capability 6.1 to 8.9",
-    ),
-}
-
-# What the output of a failed computation means: a pattern, the status, the problem and the fix.
+# What the output of a failed computation means: a pattern, the problem and the fix.
 _FAILURES = (
     (
         r"error\(209\)|no kernel image",
-        "no_kernel",
         "the installed paddle holds no machine code for {card}",
         "use the build for this card from Paddle's own index",
     ),
     (
         r"error\((35|803)\)|driver version is insufficient",
-        "driver",
         "the NVIDIA driver is too old for CUDA 11.8 on {card}",
         f"install driver {DRIVER} or later (520 or later is best)",
     ),
     (
         r"lib(cudnn|cublas|cudart|cufft|curand|cusolver|cusparse|nccl|nvrtc)\w*\.so|"
         r"(?<=dynamic library )\S*|Cannot load \w+ shared library",
-        "library",
         "paddle does not find a CUDA library on this machine ({match})",
         "run `make LOCK=gpu-cu118 env`, which installs them",
     ),
 )
 
 
-@dataclass(frozen=True)
-class Probe:
-    """The result of a small computation on one card.
-
-    Attributes:
-        status: ok, absent, cpu_wheel, no_kernel, driver, library, hung, crashed, wrong or error.
-        problem: one sentence; empty when the card is usable.
-        fix: what to do about it; empty when the card is usable.
-    """
-
-    status: str
-    problem: str = ""
-    fix: str = ""
-
-    @property
-    def usable(self) -> bool:
-        return self.status == "ok"
-
-
-def probe_gpu(index: int = 0, command: Sequence[str] | None = None, timeout: float = 180) -> Probe:
+def probe_gpu(
+    index: int = 0, command: Sequence[str] | None = None, timeout: float = 180
+) -> tuple[str, str]:
     """Compute something small on GPU `index` in a subprocess and say how it went.
 
     Args:
@@ -110,69 +77,61 @@ def probe_gpu(index: int = 0, command: Sequence[str] | None = None, timeout: flo
             before and `PROBE {"status": ...}` after the computation.
         timeout: seconds after which the probe counts as hung; a first CUDA start can take a minute.
 
-    Never raises because of what the probe does.
+    Returns:
+        The problem in one sentence, and what to do about it; both are empty when the card computes.
+        Never raises because of what the probe does.
     """
     command = command or [sys.executable, "-c", _PROBE, str(index)]
     try:
         code, output, errors = machine.run(command, timeout)
     except OSError as error:
-        return Probe("error", f"the GPU probe cannot start ({error.strerror})", "set COURSE_DEVICE")
+        return f"the GPU probe cannot start ({error.strerror})", "set COURSE_DEVICE"
     report: dict = {}
     for line in output.splitlines():
         if line.startswith(("CARD ", "PROBE ")):
             report.update(json.loads(line.split(" ", 1)[1]))
-    output += errors
-    if code is None:
-        status = "hung"
-    elif code < 0:
-        status = "crashed"
-        output += f"\nsignal {-code}"
-    else:
-        status = report.get("status", "error") if code == 0 else "error"
-    if status in _NO_FAILURE:
-        return Probe(status, *_NO_FAILURE[status])
-    name, capability = report.get("name", ""), report.get("capability")
+    status = report.get("status", "") if code == 0 else ""
+    if status == "ok":
+        return "", ""
+    if status == "absent":
+        return "paddle sees no such GPU", "set COURSE_DEVICE=cpu"
+    name, capability = report.get("name", "the GPU"), report.get("capability")
     cards = machine.gpus() if capability is None else []
     if index < len(cards):  # the probe ended before it could say what it ran on
         name, capability = cards[index].name, cards[index].capability
-    return _explain(status, output, name or "the GPU", tuple(capability or ()))
+    lines = [line.strip() for line in (output + errors).splitlines() if line.strip()]
+    if code is not None and code < 0:
+        lines.append(f"signal {-code}")
+    end = "did not end" if code is None else f"failed ({(lines or ['no message'])[-1][:200]})"
+    end = "gave wrong numbers" if status == "wrong" else end
+    problem, fix = _explain(name, tuple(capability or ()), status, end, "\n".join(lines))
+    return problem, f"{fix}, or run on the CPU, which the course has chosen"
 
 
-def misfit_of(capability: tuple[int, ...] | None) -> tuple[str, str] | None:
-    """Return whether a card is "newer" or "older" than paddle's code, and what to use instead."""
-    if capability and capability > NEWEST:
-        return "newer", "use the CUDA 12 build from Paddle's own index"
-    if capability and capability < OLDEST:
-        return "older", "use a card of compute capability 6.1 or later"
-    return None
-
-
-def _explain(status: str, output: str, card: str, capability: tuple[int, ...]) -> Probe:
-    """Put a failed probe into words."""
-    to_cpu = "or run on the CPU, which the course has chosen"
+def _explain(
+    card: str, capability: tuple[int, ...], status: str, end: str, output: str
+) -> tuple[str, str]:
+    """Put a failed probe into words: the problem and the fix."""
+    fits = not capability or OLDEST <= capability <= NEWEST
+    fix = "use the CUDA 12 build from Paddle's own index"
     if capability:
         card += f" (compute capability {capability[0]}.{capability[1]})"
-    if status != "hung" and (misfit := misfit_of(capability)):
-        age, fix = misfit
-        problem = f"{card} is {age} than this paddle: the wheel holds code for "
-        return Probe("no_kernel", f"{problem}6.1 to 8.6 and no PTX", f"{fix}, {to_cpu}")
-    for pattern, meaning, problem, fix in _FAILURES:
-        match = re.search(pattern, output, re.IGNORECASE)
-        if match:
-            return Probe(meaning, problem.format(card=card, match=match[0]), f"{fix}, {to_cpu}")
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    last_line = lines[-1][:200] if lines else "without a message"
-    end = {
-        "hung": "did not end",
-        "wrong": "gave wrong numbers",
-        "crashed": f"ended the process ({last_line})",
-    }.get(status, f"failed ({last_line})")
-    fix = f"restart the machine or update its NVIDIA driver, {to_cpu}"
-    return Probe(status, f"a first computation on {card} {end}", fix)
+        fix = fix if capability >= OLDEST else "use a card of compute capability 6.1 or later"
+    if status == "cpu_wheel":
+        install = f"run `make LOCK=gpu-cu118 env` (driver {DRIVER} or later)"
+        return "the installed paddle is the CPU build", install if fits else fix
+    if end != "did not end" and not fits:
+        age = "newer" if capability > NEWEST else "older"
+        return f"{card} is {age} than this paddle, which has code for 6.1 to 8.6 and no PTX", fix
+    for pattern, problem, remedy in _FAILURES:
+        if match := re.search(pattern, output, re.IGNORECASE):
+            return problem.format(card=card, match=match[0]), remedy
+    problem = f"a first computation on {card} {end}"
+    return problem, "restart the machine or update its NVIDIA driver"
 
 
 @functools.cache
-def _cached_probe(index: int) -> Probe:
+def _cached_probe(index: int) -> tuple[str, str]:
     return probe_gpu(index)
 
 
@@ -203,10 +162,10 @@ def select_device(name: str | None = None) -> str:
 
     device = "cpu"
     if kind == "gpu" or (kind == "auto" and paddle.is_compiled_with_cuda() and machine.gpus()):
-        probe = _cached_probe(index)
-        if probe.usable:
+        problem, fix = _cached_probe(index)
+        if not problem:
             device = f"gpu:{index}"
         else:
-            warnings.warn(f"computing on the CPU: {probe.problem}; {probe.fix}", stacklevel=2)
+            warnings.warn(f"computing on the CPU: {problem}; {fix}", stacklevel=2)
     paddle.set_device(device)
     return device

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from course_lib.runtime import machine, tuning
-from course_lib.runtime.device import DRIVER, Probe, misfit_of, parse_device, probe_gpu
+from course_lib.runtime.device import parse_device, probe_gpu
 from course_lib.runtime.errors import InputError
 from course_lib.runtime.settings import data_dir, profile
 
@@ -56,7 +56,7 @@ _IMPORT_FIXES = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class _Finding:
     """One line of the report; `fix` is empty only where nothing needs one (level "ok")."""
 
     level: str
@@ -65,27 +65,24 @@ class Finding:
     fix: str = ""
 
 
-def _check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Finding:
+def _check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> _Finding:
     text = ".".join(map(str, version))
     if PYTHONS[0] <= version[:2] <= PYTHONS[1]:
-        return Finding(OK, "python", f"{text} in {sys.prefix}")
+        return _Finding(OK, "python", f"{text} in {sys.prefix}")
     problem = f"{text}, but paddle 2.6.2 and the locks are for 3.10 to 3.12"
-    return Finding(
+    return _Finding(
         BROKEN, "python", problem, "install one of these and run `make PYTHON=/path/to/it env`"
     )
 
 
-def installed() -> dict[str, str]:
-    """Return {normalised name: version} of every distribution that this Python sees."""
-    versions: dict[str, str] = {}
-    for distribution in importlib.metadata.distributions():
-        name = distribution.metadata["Name"]
-        if name:  # an interrupted uninstall leaves directories without a name
-            versions.setdefault(_normalised(name), distribution.version)
-    return versions
+def _installed() -> dict[str, str]:
+    """Return {normalized name: version} of every distribution that this Python sees."""
+    found = ((each.metadata["Name"], each.version) for each in importlib.metadata.distributions())
+    # the first on the path counts; an interrupted uninstall leaves directories without a name
+    return {_normalized(name): version for name, version in reversed([*found]) if name}
 
 
-def _normalised(name: str) -> str:
+def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -100,24 +97,24 @@ def _read_lock(path: Path) -> dict[str, str]:
 
     pattern = r"^([A-Za-z0-9._-]+)==([^\s;]+)(?:\s*;\s*(.*?))?\s*\\?$"
     rows = re.findall(pattern, path.read_text(), re.MULTILINE)
-    return {_normalised(n): version for n, version, m in rows if not m or Marker(m).evaluate()}
+    return {_normalized(n): version for n, version, m in rows if not m or Marker(m).evaluate()}
 
 
-def _check_packages(packages: dict[str, str]) -> Iterator[Finding]:
+def _check_packages(packages: dict[str, str]) -> Iterator[_Finding]:
     """Report the packages that people ask about first, and whether both builds are installed."""
     builds = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if name in packages]
     shown = [f"{name} {packages[name]}" for name in (*builds, *SHOWN) if name in packages]
-    yield Finding(OK, "packages", ", ".join(shown) or "none of the course's")
+    yield _Finding(OK, "packages", ", ".join(shown) or "none of the course's")
     if len(builds) == 2:
         problem = f"{' and '.join(builds)} are both installed and overwrite each other"
-        yield Finding(BROKEN, "packages", problem, REINSTALL)
+        yield _Finding(BROKEN, "packages", problem, REINSTALL)
 
 
 def _check_pins(
     packages: dict[str, str],
     requirements: Path = ROOT / "requirements",
     python: tuple[int, ...] = sys.version_info[:2],
-) -> Iterator[Finding]:
+) -> _Finding:
     """Compare what is installed with the lock.
 
     What the course asks for itself has to be as locked. The rest came along, and the next
@@ -128,42 +125,40 @@ def _check_pins(
         pins = _read_lock(lock)
     except OSError:
         problem, fix = f"not compared: there is no {lock}", "run the doctor in a checkout"
-        yield Finding(NOTICE, "pins", problem, f"{fix} of the course")
-        return
+        return _Finding(NOTICE, "pins", problem, f"{fix} of the course")
     except ImportError:
-        yield Finding(BROKEN, "pins", "not compared: packaging is not installed", REINSTALL)
-        return
+        return _Finding(BROKEN, "pins", "not compared: packaging is not installed", REINSTALL)
     sources = list(requirements.glob("*.in"))
     if python >= (3, 11):  # on 3.10 paddlenlp's own bound, dill < 0.3.5, works
         sources.append(requirements / "overrides.txt")
     pattern = re.compile(r"^([A-Za-z0-9][\w.-]*)", re.MULTILINE)
-    direct = {_normalised(name) for file in sources for name in pattern.findall(file.read_text())}
-    lists: dict[str, list[str]] = {BROKEN: [], NOTICE: []}
-    for name, version in sorted(pins.items()):
-        if packages.get(name) != version:
-            text = f"{name} is {packages.get(name, 'missing')} instead of {version}"
-            lists[BROKEN if name in direct else NOTICE].append(text)
-    if not any(lists.values()):
-        yield Finding(OK, "pins", f"all {len(pins)} packages of {lock.name} as locked")
+    direct = {_normalized(name) for file in sources for name in pattern.findall(file.read_text())}
+    differ = sorted(
+        (name for name, version in pins.items() if packages.get(name) != version),
+        key=lambda name: (name not in direct, name),
+    )
+    if not differ:
+        return _Finding(OK, "pins", f"all {len(pins)} packages of {lock.name} as locked")
+    texts = [
+        f"{name} is {packages.get(name, 'missing')} instead of {pins[name]}" for name in differ
+    ]
+    problem = f"{len(differ)} packages differ from {lock.name}: {'; '.join(texts[:8])}"
+    more = f" and {len(texts) - 8} more" if len(texts) > 8 else ""
     fix = f"run `make LOCK={lock.stem} env`, or `pip install --no-deps --require-hashes -r "
     fix += f"requirements/{lock.name}`"
-    for (level, texts), kind in zip(lists.items(), ("required", "dependent"), strict=True):
-        if texts:
-            more = f" and {len(texts) - 8} more" if len(texts) > 8 else ""
-            problem = f"{len(texts)} {kind} packages differ from {lock.name}: "
-            yield Finding(level, "pins", problem + "; ".join(texts[:8]) + more, fix)
+    return _Finding(BROKEN if differ[0] in direct else NOTICE, "pins", problem + more, fix)
 
 
 def _check_imports(
     names: Sequence[str] = ("paddle", "paddlenlp", "paddleslim"),
     command: Sequence[str] | None = None,
     timeout: float = 300,
-) -> Finding:
+) -> _Finding:
     """Import the packages in a subprocess, so that a crash of theirs is not the doctor's."""
     command = command or (sys.executable, "-c", _IMPORTS)
     code, output, errors = machine.run([*command, *names], timeout)
     if code == 0 and "IMPORTED" in output.split():
-        return Finding(OK, "imports", f"{', '.join(names)} can be imported")
+        return _Finding(OK, "imports", f"{', '.join(names)} can be imported")
     begun = ["course_lib", *re.findall(r"^IMPORTING (\S+)", output, re.MULTILINE)]
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     reason = lines[-1][:300] if lines else ""
@@ -173,10 +168,10 @@ def _check_imports(
         reason = f"ended by signal {-code}" + (f"; {reason}" if reason else "")
     fix = next((fix for pattern, fix in _IMPORT_FIXES if re.search(pattern, reason)), REINSTALL)
     problem = f"{begun[-1]} cannot be imported: {reason or 'no message'}"
-    return Finding(BROKEN, "imports", problem, fix)
+    return _Finding(BROKEN, "imports", problem, fix)
 
 
-def _check_variables() -> Iterator[Finding]:
+def _check_variables() -> Iterator[_Finding]:
     """Look at the variables that the notebooks read, before one of them stops at its first cell."""
     device = os.environ.get("COURSE_DEVICE") or "auto"
     for name, read in (
@@ -185,55 +180,57 @@ def _check_variables() -> Iterator[Finding]:
         ("COURSE_DATA", lambda: str(data_dir())),
     ):
         try:
-            yield Finding(OK, name.removeprefix("COURSE_").lower(), read())
+            yield _Finding(OK, name.removeprefix("COURSE_").lower(), read())
         except InputError as error:
-            yield Finding(BROKEN, name, str(error), f"unset {name}, or set what is expected")
+            yield _Finding(BROKEN, name, str(error), f"unset {name}, or set what is expected")
 
 
-def _check_tuning(cores: int | None = None) -> Iterator[Finding]:
+def _check_tuning(cores: int | None = None) -> Iterator[_Finding]:
     """Report the steps of runtime.prepare, then threads that were set lower or higher than best."""
     for name, state in tuning.applied().items():
-        yield Finding(OK, f"tuning.{name}", ("" if state["applied"] else "-: ") + state["detail"])
+        yield _Finding(OK, f"tuning.{name}", ("" if state["applied"] else "-: ") + state["detail"])
     setting = os.environ.get("COURSE_TUNING", "1")
     if setting not in ("", "1"):
         problem = f"COURSE_TUNING={setting} switches some of it off"
-        yield Finding(NOTICE, "tuning", problem, "unset COURSE_TUNING")
+        yield _Finding(NOTICE, "tuning", problem, "unset COURSE_TUNING")
     cores = cores or machine.usable_cores()
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     if not threads.isdigit() or int(threads) == cores:
-        yield Finding(OK, "threads", f"{threads} for {cores} usable cores")
+        yield _Finding(OK, "threads", f"{threads} for {cores} usable cores")
         return
     only, reason = ("", ", unless other processes need the cores")
     if int(threads) > cores:
         only, reason = "only ", ": threads that share a core wait for each other"
     problem = f"OMP_NUM_THREADS={threads}, but {only}{cores} cores may be used"
-    yield Finding(NOTICE, "threads", problem, f"unset OMP_NUM_THREADS{reason}")
+    yield _Finding(NOTICE, "threads", problem, f"unset OMP_NUM_THREADS{reason}")
 
 
-def _check_cpu(cpu: machine.CPU | None = None, architecture: str = platform.machine()) -> Finding:
+def _check_cpu(cpu: machine.CPU | None = None, architecture: str = platform.machine()) -> _Finding:
     cpu = cpu or machine.cpu()
     if architecture.lower() not in ("x86_64", "amd64"):
         problem = f"{architecture}: the course is tested on x86-64, and INT8 needs it"
         fix = "run the chapters on quantization on an x86-64 machine"
-        return Finding(NOTICE, "cpu", problem, fix)
+        return _Finding(NOTICE, "cpu", problem, fix)
     if not cpu.flags:
-        return Finding(OK, "cpu", f"{cpu.model or architecture}: instruction sets unknown")
+        return _Finding(OK, "cpu", f"{cpu.model or architecture}: instruction sets unknown")
     labels = {"avx": "AVX", "avx2": "AVX2", "avx512f": "AVX-512"}
     has = [label for flag, label in labels.items() if flag in cpu.flags]
     has += ["VNNI"] * bool(cpu.flags & {"avx512_vnni", "avx_vnni"})
     message = f"{cpu.model or cpu.vendor or architecture}: {', '.join(has) or 'no AVX'}"
     if "AVX" not in has:
-        return Finding(BROKEN, "cpu", message, "use a machine with AVX, which paddle's wheel needs")
+        return _Finding(
+            BROKEN, "cpu", message, "use a machine with AVX, which paddle's wheel needs"
+        )
     if "VNNI" not in has:
         fix = "measure INT8 on a processor with VNNI (Intel since 2019, AMD since Zen 4)"
         problem = f"{message}; without VNNI an INT8 model gains little speed"
-        return Finding(NOTICE, "cpu", problem, fix)
-    return Finding(OK, "cpu", message)
+        return _Finding(NOTICE, "cpu", problem, fix)
+    return _Finding(OK, "cpu", message)
 
 
 def _check_space(
     memory: int | None = None, directory: Path = ROOT, temporary: Path | None = None
-) -> Iterator[Finding]:
+) -> Iterator[_Finding]:
     """Report memory (cgroup limits included) and the room on the course's disk, in GiB.
 
     Where the directory of temporary files, which chapters write to, lies on another disk, that too.
@@ -242,12 +239,7 @@ def _check_space(
     if memory is not None:
         fix = "give it 4 GiB, or use COURSE_PROFILE=smoke"
         yield _amount("memory", memory, "may be used", 4, fix)
-    try:
-        temporary = temporary or Path(tempfile.gettempdir())
-    except FileNotFoundError:
-        problem = "there is no directory for temporary files, or none that can be written"
-        yield Finding(BROKEN, "disk", problem, "set TMPDIR to a directory that can be written")
-        temporary = directory
+    temporary = temporary or Path(tempfile.gettempdir())
     places = [(directory, 3, "free 3 GiB: `make clean` and `pip cache purge` help")]
     if temporary.stat().st_dev != directory.stat().st_dev:
         places.append((temporary, 2, "free 2 GiB, or set TMPDIR to a directory with more room"))
@@ -255,60 +247,53 @@ def _check_space(
         yield _amount("disk", shutil.disk_usage(place).free, f"free in {place}", needed, fix)
 
 
-def _amount(name: str, amount: int, state: str, needed: int, fix: str) -> Finding:
+def _amount(name: str, amount: int, state: str, needed: int, fix: str) -> _Finding:
     low = amount < needed << 30
     text = f"{amount / 2**30:.1f} GiB {state}"
-    return Finding(NOTICE if low else OK, name, text, fix if low else "")
+    return _Finding(NOTICE if low else OK, name, text, fix if low else "")
 
 
 def _check_gpu(
-    packages: dict[str, str],
     cards: Iterable[machine.GPU] | None = None,
-    probe: Callable[[int], Probe] = probe_gpu,
+    probe: Callable[[int], tuple[str, str]] = probe_gpu,
     driver_files: Path = Path("/proc/driver/nvidia/version"),
-) -> Iterator[Finding]:
+) -> Iterator[_Finding]:
     """Report every card and whether a kernel really runs on it. A useless card breaks nothing."""
     cards = machine.gpus() if cards is None else list(cards)
     if not cards and driver_files.exists():
         problem = "an NVIDIA driver is loaded, but nvidia-smi reports no card"
         fix = "run `nvidia-smi` to see why; in a container, start it with `--gpus all`"
-        yield Finding(NOTICE, "gpu", problem, fix)
+        yield _Finding(NOTICE, "gpu", problem, fix)
     elif not cards:
-        yield Finding(OK, "gpu", "none; the course computes on the CPU")
+        yield _Finding(OK, "gpu", "none; the course computes on the CPU")
     for index, card in enumerate(cards):
         about = f"{card.name}, driver {card.driver}"
         if card.memory:
             about += f", {card.memory / 1024:.0f} GiB"
         if card.capability:
             about += f", compute capability {card.capability[0]}.{card.capability[1]}"
-        if "paddlepaddle-gpu" in packages:
-            result = probe(index)
-            problem, fix = result.problem or "a kernel runs on it", result.fix
-        else:
-            problem = "the CPU build of paddle is installed and does not use it"
-            fix = f"run `make LOCK=gpu-cu118 env` (driver {DRIVER} or later)"
-            if misfit := misfit_of(card.capability):
-                fix = f"{misfit[1]}, or stay on the CPU"
-        yield Finding(NOTICE if fix else OK, f"gpu:{index}", f"{about}; {problem}", fix)
+        problem, fix = probe(index)
+        message = f"{about}; {problem or 'a kernel runs on it'}"
+        yield _Finding(NOTICE if problem else OK, f"gpu:{index}", message, fix)
 
 
-def _diagnose() -> list[Finding]:
+def _diagnose() -> list[_Finding]:
     """Examine everything; takes as long as importing paddle and trying the GPUs."""
-    packages = installed()
+    packages = _installed()
     return [
         _check_python(),
         *_check_packages(packages),
-        *_check_pins(packages),
+        _check_pins(packages),
         _check_imports(),
         *_check_variables(),
         *_check_tuning(),
         _check_cpu(),
         *_check_space(),
-        *_check_gpu(packages),
+        *_check_gpu(),
     ]
 
 
-def _render(findings: Sequence[Finding], encoding: str = "utf-8") -> str:
+def _render(findings: Sequence[_Finding], encoding: str = "utf-8") -> str:
     """Return the report for people: aligned lines, a mark, and the fix below what needs one."""
     marks = {OK: "✓", NOTICE: "!", BROKEN: "✗"}
     try:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 import numbers
 import re
-from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import numpy as np
+from typing import Any
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -55,23 +51,3 @@ def whole(name: str, value: Any, min_: int, max_: float = math.inf) -> int:
         bounds = f" from {min_} to {max_}" if max_ < math.inf else f" of at least {min_}"
         raise InputError(name, f"is {value!r}", f"a whole number{bounds}")
     return int(value)
-
-
-def numbers_in(name: str, values: object, kind: str = "float64") -> np.ndarray:
-    """Return numbers as an array of this type, "float64" or "int64".
-
-    Raises:
-        InputError: something else than numbers, rows of different length, or fractions for int64.
-    """
-    import numpy as np  # importing this module must not need it
-
-    if isinstance(values, Sequence) and not isinstance(values, (str, bytes)) and not len(values):
-        return np.zeros(0, kind)
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError):  # ragged
-        array = np.asarray(None)
-    if array.dtype.kind not in ("biu" if kind.startswith("int") else "biuf"):
-        wanted = "whole numbers" if kind.startswith("int") else "numbers"
-        raise InputError(name, f"are {values!r:.60}", f"{wanted}, in rows of one length")
-    return array.astype(kind)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import errno
 import json
 import os
@@ -13,6 +12,7 @@ import shutil
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +29,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 TRIES = 100  # while other processes replace the same directory
 Result = TypeVar("Result")
 LOCK = ".lock"  # of a scratch directory, beside it
-_LEFTOVER = re.compile(r"\..+\.tmp-\d{10,}")  # the names that `_temporary` gives
+LEFTOVER = re.compile(r"\..+\.tmp-\d{10,}")  # the names that `_temporary` gives
 
 
 def read_bytes(path: str | os.PathLike) -> bytes:
@@ -91,38 +91,35 @@ def atomic_file(path: str | os.PathLike, mode: str = "w", **open_options) -> Ite
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise InputError(path, "is a directory", "the name of a file to write")
-    if target.exists() and not target.is_file():
-        with writing(path):
-            handle = open(target, mode, **open_options)  # noqa: SIM115, closed by the next `with`
-        with writing(path, FULL), handle:
-            yield handle
-        return
-    temporary = _temporary(target)
+    regular = target.is_file() or not target.exists()
+    temporary = _temporary(target) if regular else target
     try:
         with writing(path):
             target.parent.mkdir(parents=True, exist_ok=True)
             handle = open(temporary, mode, **open_options)  # noqa: SIM115, closed by the next `with`
         with writing(path, FULL), handle:
             yield handle
-            handle.flush()
-            os.fsync(handle.fileno())
+            if regular:
+                handle.flush()
+                os.fsync(handle.fileno())
         with writing(path):
-            if target.exists():
+            if target.is_file():
                 shutil.copymode(target, temporary)
-            os.replace(temporary, target)
+            if regular:
+                os.replace(temporary, target)
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        if regular:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
 
 
 @contextmanager
 def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterator[Path]:
     """Yield a temporary directory that becomes `path` when the block ends well.
 
-    An existing `path` is kept until the new one is complete; then they change places in one step.
-    Where the system or the disk cannot do that (`_exchange`), it takes two renames, between which
-    the old one is called `.NAME.previous`; a later call puts it back if a crash left it so. Of two
-    writers at once the later one wins, whole.
+    An existing `path` is kept until the new one is complete. Then two renames put it in its place,
+    between which the old one is called `.NAME.previous`; if a crash left it so, the next writer
+    or `read_unmixed` puts it back. Of two writers at once the later one wins, whole.
     A symbolic link stays, and the directory that it points to is replaced.
 
     Args:
@@ -138,7 +135,7 @@ def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterat
     with writing(path):
         _settle(previous, target, _temporary(target))
         _check_place(path, mark)
-    with _temporary_directory(target, path) as temporary:
+    with temporary_in(target.parent, target.name, path) as temporary:
         yield temporary
         with writing(path):
             for file in temporary.rglob("*"):
@@ -165,10 +162,9 @@ def _replace(temporary: Path, target: Path, previous: Path) -> None:
     """Put `temporary` in the place of `target`, which may be missing or be replaced meanwhile."""
     for left in reversed(range(TRIES)):
         try:
-            if not target.exists() or not _exchange(temporary, target):
-                if target.exists():
-                    target.rename(previous)
-                temporary.rename(target)
+            if target.exists():
+                target.rename(previous)
+            temporary.rename(target)
             break
         except OSError as error:
             met = error.errno in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)  # another writer
@@ -187,21 +183,6 @@ def _settle(previous: Path, target: Path, trash: Path) -> None:
     shutil.rmtree(trash, ignore_errors=True)
 
 
-def _exchange(one: Path, other: Path) -> bool:
-    """Let two directories change places in one step, or say that this system or disk cannot."""
-    names, swap = (os.fsencode(one), os.fsencode(other)), 2  # RENAME_EXCHANGE, RENAME_SWAP
-    libc: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
-    if hasattr(libc, "renameat2"):  # Linux; -100 is AT_FDCWD
-        failed = libc.renameat2(-100, names[0], -100, names[1], swap)
-    elif hasattr(libc, "renamex_np"):  # macOS
-        failed = libc.renamex_np(*names, swap)
-    else:
-        return False
-    if failed and ctypes.get_errno() == errno.ENOENT:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    return not failed
-
-
 def read_unmixed(directory: str | os.PathLike, read: Callable[[], Result]) -> Result:
     """Read a directory as it was before or after a replacement, never a mix of both.
 
@@ -212,7 +193,9 @@ def read_unmixed(directory: str | os.PathLike, read: Callable[[], Result]) -> Re
     """
     real = Path(os.path.realpath(directory))
     previous = real.with_name(f".{real.name}.previous")
-    for _ in range(TRIES):
+    for trial in range(TRIES):
+        if trial == TRIES // 2:  # no writer takes so long: one was killed between its two renames
+            _settle(previous, real, _temporary(real))
         before = _identity(real)
         try:
             result = read()
@@ -236,20 +219,19 @@ def _identity(directory: Path) -> tuple[int, int, int] | None:
 
 
 @contextmanager
-def temporary_in(directory: str | os.PathLike) -> Iterator[Path]:
+def temporary_in(
+    directory: str | os.PathLike, name: str = "new", named: str | os.PathLike | None = None
+) -> Iterator[Path]:
     """Yield a temporary directory within `directory`, for files that are then moved there.
+
+    Args:
+        name: what is made: a part of the temporary name.
+        named: what errors name instead of `directory`.
 
     Raises:
         InputError: the disk is full, or the directory cannot be written.
     """
-    with _temporary_directory(Path(directory, "new"), directory) as temporary:
-        yield temporary
-
-
-@contextmanager
-def _temporary_directory(target: Path, named: str | os.PathLike) -> Iterator[Path]:
-    """Yield a directory beside `target` and remove it; errors name the place where it was to go."""
-    temporary = _temporary(target)
+    named, temporary = named or directory, _temporary(Path(directory, name))
     with writing(named):
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
@@ -263,20 +245,6 @@ def _temporary_directory(target: Path, named: str | os.PathLike) -> Iterator[Pat
         raise InputError(Path(named, where), error.problem, error.expected, error.line) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def is_leftover(path: Path) -> bool:
-    """Whether a path has the name of what a killed process was writing."""
-    return _LEFTOVER.fullmatch(path.name) is not None
-
-
-def clear_leftovers(directory: Path) -> None:
-    """Remove what killed processes were writing in a directory that this one alone holds now."""
-    for path in [path for path in directory.rglob(".*-*") if is_leftover(path)]:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
 
 
 def hold(path: str | os.PathLike) -> IO | None:
@@ -312,14 +280,10 @@ def scratch_dir(name: str) -> Path:
     with writing("TMPDIR"):
         place = Path(tempfile.gettempdir())
         _clear_scratch(place)
-        directory = Path(tempfile.mkdtemp(prefix=f"course-{name}-", dir=place))
-        try:
-            hidden = place / f".{directory.name}{LOCK}"  # until it is locked: others clear the rest
-            handle = hold(hidden)
-            lock = hidden.rename(place / hidden.name[1:])
-        except OSError:
-            shutil.rmtree(directory, ignore_errors=True)
-            raise
+        directory = place / f"course-{name}-{uuid.uuid4().hex[:8]}"
+        lock = place / f"{directory.name}{LOCK}"
+        handle = hold(lock)
+        directory.mkdir(mode=0o700)
     owner = os.getpid()
 
     def remove() -> None:
@@ -337,12 +301,10 @@ def _clear_scratch(place: Path) -> None:
     """Remove what `scratch_dir` has made in processes that have ended."""
     for lock in place.glob(f"course-*{LOCK}") if fcntl is not None else ():
         # In use, another user's, or without locks nobody can tell.
-        with contextlib.suppress(OSError):
-            if lock.is_file():
-                with open(lock, "a") as handle:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-                    lock.unlink()
+        with contextlib.suppress(OSError), open(lock, "a") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink()
 
 
 def check_writable(directory: str | os.PathLike) -> None:
@@ -381,15 +343,10 @@ def writing(path: str | os.PathLike, only: frozenset[int] | None = None) -> Iter
     except OSError as error:
         if only is not None and error.errno not in only:
             raise
-        raise unwritable(path, error.strerror or str(error)) from error
-
-
-def unwritable(path: str | os.PathLike, reason: str) -> InputError:
-    """The error of a place that did not take all that was written to it."""
-    room = ""
-    with contextlib.suppress(OSError, StopIteration):
-        places = (Path(path).absolute(), *Path(path).absolute().parents)
-        place = next(one for one in places if one.is_dir())
-        room = f"; {shutil.disk_usage(place).free / 1e6:,.1f} MB are free there"
-    problem = f"cannot be written ({reason}{room})"
-    return InputError(path, problem, "a writable place with room on it")
+        room = ""
+        with contextlib.suppress(OSError, StopIteration):
+            places = (Path(path).absolute(), *Path(path).absolute().parents)
+            free = shutil.disk_usage(next(one for one in places if one.is_dir())).free
+            room = f"; {free / 1e6:,.1f} MB are free there"
+        problem = f"cannot be written ({error.strerror or error}{room})"
+        raise InputError(path, problem, "a writable place with room on it") from error

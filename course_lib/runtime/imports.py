@@ -10,52 +10,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.abc
 import importlib.machinery
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
-from types import ModuleType
 
-_BANNER = ("WARNING: OMP_NUM_THREADS set to", "PLEASE USE OMP_NUM_THREADS WISELY")
 _STATISTICS = ("paddlenlp.utils.downloader", "paddlenlp.taskflow.utils")
-
-
-class _WithoutBanner:
-    """A text stream that passes everything on to `stream` but paddle's banner.
-
-    Loggers that are made during the import keep writing to it, so it may not just collect.
-    """
-
-    def __init__(self, stream):
-        self._stream, self._dropped = stream, False
-
-    def write(self, text: str) -> int:
-        line_end_of_banner = self._dropped and text == "\n"  # print() writes it separately
-        self._dropped = text.startswith(_BANNER)
-        if self._dropped or line_end_of_banner:
-            return len(text)
-        return self._stream.write(text)
-
-    def __getattr__(self, name):
-        return getattr(self._stream, name)
-
-
-@contextlib.contextmanager
-def _corrected(module: ModuleType) -> Iterator[None]:
-    """Correct a module while the block executes it."""
-    if module.__name__ in _STATISTICS:
-        yield
-        vars(module)["DOWNLOAD_CHECK"] = True
-        return
-    with contextlib.redirect_stderr(sys.stderr and _WithoutBanner(sys.stderr)):
-        yield
-    handler = signal.getsignal(signal.SIGTERM)
-    if callable(handler) and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)
 
 
 class _Loader(importlib.abc.Loader):
@@ -70,8 +32,17 @@ class _Loader(importlib.abc.Loader):
     def exec_module(self, module):
         # From here on the module is its own loader's, for inspect, pkgutil and reload.
         module.__spec__.loader = module.__loader__ = self._loader
-        with _corrected(module):
+        names = vars(module)
+        if module.__name__ in _STATISTICS:
             self._loader.exec_module(module)
+            names["DOWNLOAD_CHECK"] = True
+            return
+        names["print"] = lambda *_, **options: None  # paddle.base prints nothing but the warning
+        self._loader.exec_module(module)
+        del names["print"]
+        handler = signal.getsignal(signal.SIGTERM)
+        if callable(handler) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,25 +55,6 @@ def cpu(cpuinfo: str | os.PathLike = "/proc/cpuinfo") -> CPU:
     )
 
 
-def _cgroup_directories(controller: str, root: Path = Path("/")) -> Iterator[Path]:
-    """Yield this process's cgroup directories for `controller`, innermost first (v2, then v1)."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, inside = [*line.split(":", 2), "", ""][:3]
-        if controllers and controller not in controllers.split(","):
-            continue
-        mount = root / "sys/fs/cgroup" / (controller if controllers else "")
-        # Inside a container the path may be the host's; then only the mount itself exists.
-        path = mount / inside.strip("/")
-        while path != mount.parent:
-            if path.is_dir():
-                yield path
-            path = path.parent
-
-
 def _read(path: Path) -> str:
     try:
         return path.read_text().strip()
@@ -82,21 +62,25 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _cpu_quota(root: Path = Path("/")) -> float:
+def _cgroups(root: Path) -> Iterator[Path]:
+    """Yield this process's cgroups (version 2), innermost first.
+
+    Inside a container the path may be the host's; then only the mount itself exists.
+    """
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        if line.startswith("0::/"):
+            inside = root / "sys/fs/cgroup" / line[4:]
+            yield from (inside, *inside.parents[: line.count("/") - 1])
+    yield root / "sys/fs/cgroup"
+
+
+def _cpu_quota(root: Path) -> float:
     """Return the tightest cgroup CPU quota in cores; infinity where there is none."""
-    quota = math.inf
-    for directory in _cgroup_directories("cpu", root):
-        fields = _read(directory / "cpu.max").split() or [
-            _read(directory / "cpu.cfs_quota_us"),
-            _read(directory / "cpu.cfs_period_us"),
-        ]
-        try:
-            limit, period = float(fields[0]), float(fields[1])
-        except (ValueError, IndexError):  # "max 100000", or no such file
-            continue
-        if limit > 0 and period > 0:
-            quota = min(quota, limit / period)
-    return quota
+    version_1 = root / "sys/fs/cgroup/cpu"
+    quotas = [_read(version_1 / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+    rows = [quotas, *(_read(group / "cpu.max").split() for group in _cgroups(root))]
+    limits = [row for row in rows if len(row) == 2 and row[0].isdigit()]  # not "max 100000", "-1"
+    return min((int(limit) / int(period) for limit, period in limits), default=math.inf)
 
 
 def usable_cores(root: Path = Path("/")) -> int:
@@ -110,16 +94,11 @@ def usable_cores(root: Path = Path("/")) -> int:
 
 def usable_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes of memory this process may use, cgroup limits included; None if unknown."""
-    limits = []
-    for line in _read(root / "proc/meminfo").splitlines():
-        if line.startswith("MemTotal:"):
-            limits.append(int(line.split()[1]) * 1024)
-    for directory in _cgroup_directories("memory", root):
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            value = _read(directory / name)
-            if value.isdigit():
-                limits.append(int(value))
-    return min(limits, default=None)
+    limits = re.findall(r"MemTotal: *(\d+)", _read(root / "proc/meminfo"))
+    sizes = [int(limit) * 1024 for limit in limits]
+    limits = [_read(group / "memory.max") for group in _cgroups(root)]
+    limits.append(_read(root / "sys/fs/cgroup/memory/memory.limit_in_bytes"))  # version 1
+    return min([*sizes, *(int(limit) for limit in limits if limit.isdigit())], default=None)
 
 
 def child_environment() -> dict[str, str]:
@@ -151,15 +130,6 @@ def run(command: Sequence[str], timeout: float) -> tuple[int | None, str, str]:
         code, streams = None, (error.stdout, error.stderr)
     output, errors = ((stream or b"").decode(errors="replace") for stream in streams)
     return code, output, errors
-
-
-def uses_glibc() -> bool:
-    """Say whether this process runs on the GNU C library (not musl, macOS or Windows)."""
-    if not sys.platform.startswith("linux"):
-        return False
-    import ctypes
-
-    return hasattr(ctypes.CDLL(None), "gnu_get_libc_version")
 
 
 def gpus(command: Sequence[str] = NVIDIA_SMI, timeout: float = 20) -> list[GPU]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -19,19 +18,25 @@ MANIFEST = "manifest.json"
 COMPLETE = "a complete checkpoint"
 
 
-def describe_file(file: str | os.PathLike) -> dict[str, int | str]:
-    """Return a file's size in bytes and its SHA-256, for `verify_file`."""
+def describe_files(
+    directory: Path, names: Iterable[str] | None = None
+) -> dict[str, dict[str, int | str]]:
+    """Return size in bytes and SHA-256 of files in a directory, by name, for `verify_files`.
+
+    Args:
+        names: of the files; None means all.
+    """
+    if names is None:
+        names = [file.name for file in directory.iterdir() if file.is_file()]
+    return {name: _describe(directory / name) for name in sorted(names)}
+
+
+def _describe(file: Path) -> dict[str, int | str]:
     digest = hashlib.sha256()
     with open(file, "rb") as handle:
         while block := handle.read(1 << 20):
             digest.update(block)
         return {"bytes": handle.tell(), "sha256": digest.hexdigest()}
-
-
-def describe_files(directory: Path) -> dict[str, dict]:
-    """Return `describe_file` of each file in a directory, by name, for `verify_files`."""
-    files = sorted(file for file in directory.iterdir() if file.is_file())
-    return {file.name: describe_file(file) for file in files}
 
 
 def check_described(files: Mapping) -> set[str]:
@@ -47,31 +52,22 @@ def check_described(files: Mapping) -> set[str]:
     return set(files)
 
 
-def verify_file(file: Path, record: Mapping, expected: str, source: str = "the manifest") -> None:
-    """Compare a file with what `describe_file` gave when it was written.
-
-    Raises:
-        InputError: the file is missing or differs.
-    """
-    if not file.is_file():
-        raise InputError(file, "is missing", expected)
-    size, reason = file.stat().st_size, ""
-    if size != record["bytes"]:
-        reason = f"{size} bytes instead of {record['bytes']}"
-    elif describe_file(file)["sha256"] != record["sha256"]:
-        reason = f"its SHA-256 differs from {source}"
-    if reason:
-        raise InputError(file, f"is damaged or was changed: {reason}", expected)
-
-
 def verify_files(directory: Path, files: Mapping[str, Mapping], expected: str = COMPLETE) -> None:
     """Compare the files in a directory with what `describe_files` wrote of them.
 
     Raises:
         InputError: naming the first file that is missing or differs.
     """
-    for name in sorted(files):
-        verify_file(directory / name, files[name], expected)
+    for name, record in sorted(files.items()):
+        file, reason = directory / name, ""
+        if not file.is_file():
+            raise InputError(file, "is missing", expected)
+        if file.stat().st_size != record["bytes"]:
+            reason = f"{file.stat().st_size} bytes instead of {record['bytes']}"
+        elif _describe(file)["sha256"] != record["sha256"]:
+            reason = "its SHA-256 is another one"
+        if reason:
+            raise InputError(file, f"is damaged or was changed: {reason}", expected)
 
 
 def write_manifest(directory: Path, files: Mapping[str, Mapping] | None = None, **more) -> None:
@@ -94,22 +90,3 @@ def read_manifest(directory: Path, expected: str = COMPLETE) -> dict[str, dict]:
     except (ValueError, LookupError, TypeError, AttributeError):
         raise InputError(file, "is missing or damaged", expected) from None
     return files
-
-
-def verify_model(directory: Path, read: Iterable[str]) -> None:
-    """Compare a model's directory with its manifest; one without a manifest is let pass.
-
-    Args:
-        read: names of the files that loading looks for; none of them may have been added.
-
-    Raises:
-        InputError: naming the file that is missing, changed or new.
-    """
-    if not (directory / MANIFEST).is_file():
-        return
-    expected = f"the model as it was saved; to accept the change, delete {MANIFEST} beside it"
-    files = read_manifest(directory, expected)
-    verify_files(directory, files, expected)
-    for name in read:
-        if name not in files and (directory / name).is_file():
-            raise InputError(directory / name, "was added after the model was saved", expected)

@@ -12,12 +12,11 @@ from pathlib import Path
 from course_lib.runtime.errors import InputError
 from course_lib.runtime.files import (
     FULL,
+    LEFTOVER,
     LOCK,
     atomic_file,
     check_writable,
-    clear_leftovers,
     hold,
-    is_leftover,
     read_json,
     writing,
 )
@@ -71,7 +70,7 @@ def claim(
     output_dir = Path(output_dir)
     with lock_directory(output_dir), writing(output_dir, FULL):
         barren = _check(output_dir, command, go_on, again, keep)
-        clear_leftovers(output_dir)
+        _clear_leftovers(output_dir)
         for name in (CHECKPOINT_DIR, LOG_DIR) if barren else ():
             shutil.rmtree(output_dir / name, ignore_errors=True)
         with atomic_file(output_dir / MARKER) as file:
@@ -110,7 +109,7 @@ def _check(output_dir: Path, command: str, go_on: bool, again: bool, keep: str |
     barren = owner == command and keep is not None and not any(output_dir.glob(keep))
     passed = {MARKER, LOCK, *((CHECKPOINT_DIR, LOG_DIR) if barren else ())}
     results = any(
-        path.name not in passed and not is_leftover(path) and _holds_files(path)
+        path.name not in passed and not LEFTOVER.fullmatch(path.name) and _holds_files(path)
         for path in output_dir.glob("*")
     )
     if owner is None and not results and (output_dir / LOCK).is_file():
@@ -126,3 +125,12 @@ def _check(output_dir: Path, command: str, go_on: bool, again: bool, keep: str |
 
 def _holds_files(path: Path) -> bool:
     return not path.is_dir() or any(not inner.is_dir() for inner in path.rglob("*"))
+
+
+def _clear_leftovers(directory: Path) -> None:
+    """Remove what killed processes were writing in a directory that this one alone holds now."""
+    for path in [path for path in directory.rglob(".*-*") if LEFTOVER.fullmatch(path.name)]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_trusted: ContextVar[bool] = ContextVar("trust_pickles", default=False)
+TRUSTED: ContextVar[bool] = ContextVar("trust_pickles", default=False)
 
 
 @contextmanager
@@ -16,13 +16,8 @@ def trust_pickles(trust: bool = True) -> Iterator[None]:
     Args:
         trust: False changes nothing: an outer block may trust them.
     """
-    token = _trusted.set(trust or _trusted.get())
+    token = TRUSTED.set(trust or TRUSTED.get())
     try:
         yield
     finally:
-        _trusted.reset(token)
-
-
-def trusts_pickles() -> bool:
-    """Whether this is inside `trust_pickles`."""
-    return _trusted.get()
+        TRUSTED.reset(token)

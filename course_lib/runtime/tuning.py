@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import platform
 import re
 import sys
 import warnings
@@ -95,7 +96,7 @@ def _mkl() -> str:
 
 def _malloc() -> str:
     """Keep freed pages for the next tensor instead of returning them to the system each time."""
-    if not machine.uses_glibc():
+    if platform.libc_ver()[0] != "glibc":
         raise _Skipped("not the GNU C library")
     if "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         raise _Skipped("GLIBC_TUNABLES was set already")
