@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import time
 
 import course_lib  # noqa: F401 - before paddle
 from course_lib.data import read_bio, read_pairs, read_squad
@@ -393,3 +394,13 @@ def test_lines_are_counted_in_a_file_of_one_object_a_line(tmp_path):
     text = '{"data": [{"paragraphs": [{"context": "' + CONTEXT + '", "qas": [\n' + body + "]}]}]}"
     with pytest.raises(InputError, match=r"a.json, line 39: data\[0\]\.paragraphs\[0\]\.qas\[37\]"):
         squad(tmp_path, text=text)
+
+
+def test_reading_questions_takes_time_in_proportion_to_their_number(tmp_path):
+    answers = [{"text": "北京", "answer_start": 4}]
+    rows = [{"id": f"q-{n}", "question": "?", "answers": answers} for n in range(4000)]
+    paragraphs = [{"context": CONTEXT * 10, "qas": rows[n : n + 3]} for n in range(0, 4000, 3)]
+    start = time.perf_counter()
+    assert len(squad(tmp_path, lambda data: data["data"][0].update(paragraphs=paragraphs))) == 4000
+    # a second; a minute when each line number is counted from the beginning of the file
+    assert time.perf_counter() - start < 20

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from course_lib.data.readers import (
     check_label,
     check_text,
     json_type,
+    line_ends,
     line_of,
     listed,
     read_content,
@@ -70,32 +73,39 @@ def read_bio(
     if label_list is not None:
         bio_types(label_list)
     content = read_content(path, encoding)
-    sentences = list((_msra if "\002" in content else _conll)(content, path))
-    if not sentences:
-        raise InputError(path, "holds no token", "at least one token with its label")
     known = None if label_list is None else set(label_list)
+    examples: list[dict] = []
+    checked: set[str] = set()  # labels
     openings: dict[str, list[int]] = {}  # type -> lines on which an entity of it begins
-    for sentence in sentences:
+    for sentence in (_msra if "\002" in content else _conll)(content, path):
         if is_blank("".join(token for _, token, _ in sentence)):
             problem = "no token of this sentence can be seen"
             raise InputError(path, problem, "a text", sentence[0][0])
+        labels: list[str] = []
         before = "O"
-        for place, (line, token, label) in enumerate(sentence):
-            if not _TAG.fullmatch(check_label(label, path, line)):
-                raise InputError(path, f"label {shown(label)}", "O, B-TYPE or I-TYPE", line)
-            if known is not None and label not in known:
-                problem = f"unknown label {shown(label)}"
-                raise InputError(path, problem, f"one of {listed(label_list)}", line)
+        for line, token, label in sentence:
+            if label not in checked:
+                if not _TAG.fullmatch(check_label(label, path, line)):
+                    raise InputError(path, f"label {shown(label)}", "O, B-TYPE or I-TYPE", line)
+                if known is not None and label not in known:
+                    problem = f"unknown label {shown(label)}"
+                    raise InputError(path, problem, f"one of {listed(label_list)}", line)
+                checked.add(label)
             if label[0] == "I" and before[1:] != label[1:]:
                 if policy == "strict":
                     problem = f"{shown(label)} of the token {shown(token)} comes after {before}"
                     expected = f'B{label[1:]} before it, or policy="repair" to read it as B-'
                     raise InputError(path, problem, expected, line)
                 label = "B" + label[1:]
-                sentence[place] = (line, token, label)
             if label[0] == "B":
                 openings.setdefault(label[2:], []).append(line)
+            labels.append(label)
             before = label
+        examples.append(
+            {"tokens": [sys.intern(token) for _, token, _ in sentence], "labels": labels}
+        )
+    if not examples:
+        raise InputError(path, "holds no token", "at least one token with its label")
     if label_list is None:
         if not openings:
             raise InputError(path, "holds no entity, all labels are O", "at least one B- label")
@@ -105,13 +115,8 @@ def read_bio(
                 raise InputError(path, problem, "two of each type, or a label_list", lines[0])
         label_list = ["O", *(f"{prefix}-{kind}" for kind in sorted(openings) for prefix in "BI")]
     ids = {label: index for index, label in enumerate(label_list)}
-    examples = [
-        {
-            "tokens": [token for _, token, _ in sentence],
-            "labels": [ids[label] for _, _, label in sentence],
-        }
-        for sentence in sentences
-    ]
+    for example in examples:
+        example["labels"] = [ids[label] for label in example["labels"]]
     return MapDataset(examples, label_list=label_list)
 
 
@@ -284,13 +289,14 @@ class _Json:
             problem = "JSON nested too deeply"
             raise InputError(path, problem, "the form of SQuAD", line) from None
         self.places = decoder.places
+        self.line_ends = line_ends(self.content)
         if not isinstance(self.root, dict):
             expected = 'an object {"data": [...]}, as SQuAD and PaddleNLP\'s CMRC 2018 have it'
             self.refuse(f"the file is a JSON {json_type(self.root)}", expected, self.root)
 
     def line(self, value: object) -> int:
         """The line on which an object or array begins; 1 for other values."""
-        return line_of(self.content[: self.places.get(id(value), 0)])
+        return 1 + bisect_right(self.line_ends, self.places.get(id(value), 0))
 
     def refuse(self, problem: str, expected: str, value: object) -> None:
         raise InputError(self.path, problem, expected, self.line(value))

@@ -221,7 +221,12 @@ def _decodes(content: bytes, encoding: str) -> bool:
 
 def line_of(before: str) -> int:
     """The 1-based line on which the text that follows `before` begins."""
-    return 1 + len(_LINE_END.findall(before))
+    return 1 + len(line_ends(before))
+
+
+def line_ends(content: str) -> list[int]:
+    """Where each line end of a text ends, rising."""
+    return [found.end() for found in _LINE_END.finditer(content)]
 
 
 def _other_encoding(content: bytes, tried: str) -> str:
