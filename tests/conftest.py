@@ -1,11 +1,31 @@
-"""Tokenizers that several files share. A test must not change the first: make a copy."""
+"""Fixtures that several files share. A test must not change the tokenizer: make a copy."""
 
 from __future__ import annotations
+
+import logging
 
 import course_lib  # noqa: F401, before anything that may import paddle
 from course_lib import runtime
 
 import pytest
+import threadpoolctl
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Two threads that wait for each other in every tiny operation take ages on a busy machine."""
+    with threadpoolctl.threadpool_limits(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def quiet():
+    """PaddleNLP logs its errors only."""
+    logger = logging.getLogger("PaddleNLP")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,6 @@ import hierarchical_task as task
 import numpy as np
 import paddle
 import pytest
-import threadpoolctl
 import training_runs as runs
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.trainer import TrainingArguments
@@ -64,13 +63,7 @@ train(*data, task.TAXONOMY, f"{path}/whole", f"{path}/tiny", **options)
 # of processes whose bits are compared: in this one, after all other tests, they came out different
 ALONE = os.environ | {"OMP_NUM_THREADS": "1"}
 ALONE["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "tests")))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Two threads would wait for each other most of the time; and the bits depend on the number."""
-    with threadpoolctl.threadpool_limits(1):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

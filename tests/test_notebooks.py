@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
 import re
@@ -76,6 +77,12 @@ print(len(numbers))
 # The chapters
 
 
+@functools.cache
+def read(path: Path) -> nbformat.NotebookNode:
+    """Read a chapter, which no test changes."""
+    return notebooks.read(path)
+
+
 def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
@@ -91,13 +98,9 @@ def output_texts(cell: nbformat.NotebookNode) -> list[str]:
     return texts
 
 
-def test_the_first_chapters_exist():
-    assert {"00_environment", "01_quick_start_sentiment"} <= {path.stem for path in CHAPTERS}
-
-
 @chapters
 def test_anatomy(path):
-    cells = notebooks.read(path).cells
+    cells = read(path).cells
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
     assert re.search(r"\bminutes?\b", cells[0].source), "the title says how long the chapter takes"
@@ -118,25 +121,20 @@ def test_anatomy(path):
 
 
 @chapters
-def test_exercises_are_an_answer_and_its_check(path):
-    cells = notebooks.read(path).cells
-    chapter = path.stem[:2]
+def test_the_check_of_each_exercise_can_be_graded(path):
     names = []
-    for cell, after in zip(cells, [*cells[1:], None], strict=True):
-        name = exercises.name_of(cell, "answer")
+    for cell in read(path).cells:  # where answers and checks stand is for generate to say
+        name = exercises.name_of(cell, "check")
         if name:
             names.append(name)
-            assert after is not None and exercises.name_of(after, "check") == name
-            assert f'attempted("{name}"' in after.source and f'solved("{name}")' in after.source
-            assert after.metadata.nbgrader.locked and after.metadata.nbgrader.points >= 1
-    checks = [name for name in (exercises.name_of(cell, "check") for cell in cells) if name]
-    assert names == checks and len(set(names)) == len(names)
-    assert 3 <= len(names) <= 5 and all(name.startswith(f"{chapter}-") for name in names)
+            assert f'attempted("{name}"' in cell.source and f'solved("{name}")' in cell.source
+            assert cell.metadata.nbgrader.locked and cell.metadata.nbgrader.points >= 1
+    assert 3 <= len(names) <= 5
 
 
 @chapters
 def test_saved_outputs_come_from_this_code_in_one_run(path):
-    notebook = notebooks.read(path)
+    notebook = read(path)
     counts = [cell.execution_count for cell in code_cells(notebook)]
     assert counts == list(range(1, len(counts) + 1))
     saved = notebook.metadata.get("course", {})
@@ -148,7 +146,7 @@ def test_saved_outputs_come_from_this_code_in_one_run(path):
 
 @chapters
 def test_outputs_name_no_machine_and_quote_little(path):
-    for number, cell in enumerate(notebooks.read(path).cells, 1):
+    for number, cell in enumerate(read(path).cells, 1):
         for text in output_texts(cell) if cell.cell_type == "code" else []:
             place = re.search(r"(?<![\w./:])/(home|root|tmp|usr|opt|var|mnt|work|Users)/\S*", text)
             assert place is None, f"cell {number} prints {place}"
@@ -159,22 +157,17 @@ def test_outputs_name_no_machine_and_quote_little(path):
 
 
 @chapters
-def test_files_go_to_a_directory_that_is_cleared_after_a_killed_kernel_too(path):
-    for cell in notebooks.read(path).cells:
+def test_files_go_where_a_killed_kernel_is_cleared_up_after_and_no_note_is_left(path):
+    for cell in read(path).cells:
         loose = re.findall(r"^.*\b(?:mkdtemp|TemporaryDirectory)\(.*$", cell.source, re.MULTILINE)
         loose = [line for line in loose if "dir=work" not in line and "with " not in line]
         assert loose == [], "use runtime.scratch_dir"
-
-
-@chapters
-def test_no_note_to_the_author_is_left(path):
-    for cell in nbformat.read(path, as_version=4).cells:
         assert not re.search(r"\b(TODO|FIXME|XXX)\b", cell.source), cell.source[:200]
 
 
 @chapters
 def test_every_picture_is_followed_by_its_description(path):
-    cells = notebooks.read(path).cells
+    cells = read(path).cells
     pictures = 0
     for number, cell in enumerate(cells, 1):
         if cell.cell_type != "code":
@@ -187,17 +180,8 @@ def test_every_picture_is_followed_by_its_description(path):
     assert pictures >= 1
 
 
-@chapters
-def test_learners_edition_is_up_to_date(path):
-    changed = [each.name for each in notebooks.generate(check=True)]
-    assert path.name not in changed, "run: make notebooks"
-
-
-@pytest.mark.parametrize("directory", ["solutions", "notebooks"])
-def test_notebooks_pass_ruff(directory):
-    command = [sys.executable, "-m", "ruff", "check", "--no-cache", directory]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout
+def test_learners_editions_are_up_to_date():
+    assert notebooks.generate(check=True) == [], "run: make notebooks"
 
 
 def reached(tree: ast.AST, known: dict[str, object]) -> Iterator[tuple[int, int, int]]:
@@ -244,7 +228,7 @@ def reached(tree: ast.AST, known: dict[str, object]) -> Iterator[tuple[int, int,
 def reached_in(path: Path, profile: str) -> set[tuple[int, ...]]:
     known = {"profile": lambda: PROFILES[profile], "max": max, "min": min, "int": int}
     places = set()
-    for number, cell in enumerate(code_cells(notebooks.read(path))):
+    for number, cell in enumerate(code_cells(read(path))):
         if not cell.source.startswith("%%"):
             source = re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE)
             places |= {(number, *place) for place in reached(ast.parse(source), known)}
@@ -366,12 +350,10 @@ MARKDOWN = {**CELL, "cell_type": "markdown"}
         ({**CELL, "source": "#%%\n1"}, "line 1: a script would turn the line '#%%' into ''"),
         ({**CELL, "source": "1\n"}, "line 2: a script would lose the line ''"),
         ({**CELL, "source": "x = 'a\u2028b'"}, r"line 1: .*'a\\u2028b"),
-        ({**CELL, "source": "1\r\n2"}, r"line 1: .*1\\r"),
         ({**MARKDOWN, "attachments": {"a.png": {"image/png": "AAAA"}}}, "change its attachments"),
         ({**CELL, "metadata": {"my key": 1}}, "change its metadata"),
         ({**CELL, "metadata": {"nbgrader": {"grade_id": "Q1-answer"}}}, "answer='Q1'"),
         ({**CELL, "source": "%matplotlib inline\n# %time f()\n!ls\nf?"}, None),
-        ({**CELL, "source": "%%bash\nls"}, None),
         ({**CELL, "source": "# +\n# only comments\n# -"}, None),
         ({**MARKDOWN, "source": '%time\n"""\n# + a', "metadata": {"tags": ["a"]}}, None),
         ({**CELL, "metadata": {"tags": ["a"], "collapsed": True, "title": "t"}}, None),
@@ -508,19 +490,6 @@ def test_outputs_counts_views_and_an_empty_cell_are_no_work(course):
     assert notebooks.generate() == [target] and notebooks.generate(check=True) == []
 
 
-def test_an_edition_without_fingerprint_is_replaced_only_by_its_like(course):
-    """Such as one that was generated before there were fingerprints."""
-    (target,) = notebooks.generate()
-    bare = notebooks.read(target)
-    del bare.metadata["course"]
-    notebooks.write(bare, target)
-    assert notebooks.generate() == [target]
-    notebooks.write(bare, target)
-    rewrite(course, SCRIPT.replace("# A chapter", "# Chapter two"))
-    with pytest.raises(InputError, match="worked in it"):
-        notebooks.generate()
-
-
 def test_generate_leaves_all_other_notebooks_alone(course):
     (target,) = notebooks.generate()
     copy = target.with_name("90_demo-Copy1.ipynb")  # as JupyterLab names it
@@ -534,11 +503,10 @@ def test_generate_leaves_all_other_notebooks_alone(course):
     assert {path: path.read_bytes() for path in target.parent.iterdir()} == before
 
 
-@pytest.mark.parametrize("options", [[], ["--check"], ["--force"]])
-def test_generate_without_chapters_is_refused(course, capsys, options):
+def test_generate_without_chapters_is_refused(course, capsys):
     (target,) = notebooks.generate()
     (course / "solutions" / "90_demo.ipynb").unlink()
-    assert notebooks.main(["generate", *options]) == 2
+    assert notebooks.main(["generate", "--force"]) == 2
     assert "holds no chapters" in capsys.readouterr().err and target.exists()
 
 
@@ -550,10 +518,8 @@ def test_generate_without_chapters_is_refused(course, capsys, options):
         ('    """Return twice the number."""\n', "", "not Python"),
         ("### BEGIN SOLUTION\nlargest = max(numbers)\n### END SOLUTION", "", "0 solution blocks"),
         ("### BEGIN SOLUTION", "###BEGIN SOLUTION", "cell 4: .*not written exactly"),
-        ("### BEGIN SOLUTION", "### Begin Solution", "cell 4: .*not written exactly"),
         ("### END SOLUTION", "#### end  solution", "cell 4: .*not written exactly"),
         ("### BEGIN SOLUTION", "### BEGIN SOLUTION\n# begin_solution", "not written exactly"),
-        ("### BEGIN SOLUTION", "### BEGIN SOLUTION 1", "cell 4: .*not written exactly"),
         ("### BEGIN SOLUTION\n", "### BEGIN SOLUTION\n### BEGIN SOLUTION\n", "cell 4: "),
         ("numbers = [3, 1, 2]", "###Begin solution\n1\n###end solution", "not written exactly"),
         ("# # A chapter", "# ### BEGIN SOLUTION\n# x\n# ### END SOLUTION", "cell 1: 1 solution"),
@@ -655,32 +621,18 @@ CELLS = '"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells"'
     [
         b"\x89PNG\r\n\xff\0",
         b"",
-        b"print(1)",
         b"[]",
-        b"null",
-        b"{}",
-        b'{"nbformat": 9, "nbformat_minor": 0, "metadata": {}, "cells": []}',
         b'{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}',
-        b'{"nbformat": "4", "nbformat_minor": 5, "metadata": {}, "cells": []}',
         b'{"nbformat": 4, "metadata": {}, "cells": []}',
         f"{{{CELLS}: null}}".encode(),
-        f"{{{CELLS}: [1]}}".encode(),
         f'{{{CELLS}: [{{"cell_type": "code"}}]}}'.encode(),
-        b"[" * 100_000,
     ],
-    ids=range(14),
+    ids=range(7),
 )
 def test_a_broken_notebook_is_named_in_one_line(course, capsys, content):
     path = course / "solutions" / "90_demo.ipynb"
     path.write_bytes(content)
-    commands = (
-        ["generate"],
-        ["execute"],
-        ["export", str(path), str(course / "x.py")],
-        ["import", str(course / "demo.py"), str(path)],
-        ["html", "90", "--output", str(course / "x.html")],
-    )
-    for arguments in commands:
+    for arguments in (["generate"], ["execute"], ["import", str(course / "demo.py"), str(path)]):
         assert notebooks.main(arguments) == 2
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1 and "90_demo.ipynb" in lines[0] and "; expected" in lines[0]
@@ -702,12 +654,10 @@ def test_metadata_that_no_notebook_can_have_is_named_in_one_line(course, capsys,
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("minor", [4, 5])  # which has ids
-def test_a_notebook_without_ids_can_be_imported_over(course, minor):
+def test_a_notebook_without_ids_can_be_imported_over(course):
     path = course / "solutions" / "90_demo.ipynb"
     wanted = path.read_bytes()
     old = json.loads(wanted)
-    old["nbformat_minor"] = minor
     for cell in old["cells"]:
         del cell["id"]
     path.write_text(json.dumps(old), encoding="utf-8")
@@ -719,8 +669,6 @@ def test_a_notebook_without_ids_can_be_imported_over(course, minor):
     "arguments",
     [
         ["export", "NOTEBOOK", "NOTEBOOK"],
-        ["export", "NOTEBOOK", "solutions"],
-        ["import", "demo.py", "demo.py"],
         ["import", "NOTEBOOK", "NOTEBOOK"],
         ["html", "90", "--output", "NOTEBOOK"],
     ],
@@ -779,32 +727,27 @@ def test_attempted(capsys, monkeypatch):
 # nbval
 
 
-def nbval(path: Path) -> subprocess.CompletedProcess:
-    """Run nbval as `make test` does."""
-    sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"
-    options = ["--nbval-lax", "--nbval-kernel-startup-timeout=600", sanitize, "-q"]
-    options += ["-p", "no:cacheprovider", "--rootdir", path.parent]
-    with course_kernel() as environment:
-        command = [sys.executable, "-m", "pytest", *options, path]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
-
-
-@pytest.mark.parametrize(("count", "passes"), [(640, True), (641, False)])
-def test_nbval_forgives_times_and_places_but_no_counts(tmp_path, count, passes):
-    saved = f"2 epochs, {count} texts in 3.1 s at 1,234 tokens/s\nmodel at 0x7f00 in /home/me/x\n"
+def test_nbval_forgives_times_and_places_but_no_counts(tmp_path):
     code = (
-        "# NBVAL_CHECK_OUTPUT\n"
         "print('2 epochs, 640 texts in 47 s at 99 tokens/s')\n"
         "print('model at 0xdeadbeef00 in /srv/you/y')"
     )
-    output = nbformat.v4.new_output("stream", name="stdout", text=saved)
-    cell = nbformat.v4.new_code_cell(code, execution_count=1, outputs=[output], id="a")
-    unmarked = nbformat.v4.new_output("stream", name="stdout", text="other\n")
-    loose = nbformat.v4.new_code_cell("print(1)", execution_count=2, outputs=[unmarked], id="b")
-    notebook = nbformat.v4.new_notebook(cells=[cell, loose], metadata=notebooks.METADATA)
+    saved = "2 epochs, {} texts in 3.1 s at 1,234 tokens/s\nmodel at 0x7f00 in /home/me/x\n"
+    marked = f"# NBVAL_CHECK_OUTPUT\n{code}"
+    cells = []
+    for source, count in ((marked, 640), (code, 641), (marked, 641)):
+        output = nbformat.v4.new_output("stream", name="stdout", text=saved.format(count))
+        options = {"execution_count": len(cells) + 1, "outputs": [output], "id": str(len(cells))}
+        cells.append(nbformat.v4.new_code_cell(source, **options))
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=notebooks.METADATA)
     nbformat.write(notebook, tmp_path / "demo.ipynb")
-    result = nbval(tmp_path / "demo.ipynb")
-    assert (result.returncode == 0) == passes, result.stdout
+    sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"  # as in `make test`
+    options = ["--nbval-lax", "--nbval-kernel-startup-timeout=600", sanitize, "-v"]
+    options += ["-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path / "demo.ipynb"]
+    with course_kernel() as environment:
+        command = [sys.executable, "-m", "pytest", *options]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert re.findall("PASSED|FAILED", result.stdout)[:3] == ["PASSED", "PASSED", "FAILED"]
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -819,7 +762,7 @@ def test_generated_notebooks_are_tracked_with_their_sources():
 def test_the_readme_lists_every_chapter_with_its_times():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in CHAPTERS:
-        first = notebooks.read(path).cells[0].source
+        first = read(path).cells[0].source
         title = re.match(r"# (.+)", first).group(1)
         row = next(line for line in readme.splitlines() if f"notebooks/{path.name}" in line)
         assert row.startswith(f"| [{title}](")
@@ -827,10 +770,3 @@ def test_the_readme_lists_every_chapter_with_its_times():
             r"\*\*Time\*\*: about (.+?) to read and do, about (.+?) of computing", first
         ).groups()
         assert row.endswith(f"| {reading} | {computing} |"), (reading, computing)
-
-
-def test_every_file_that_the_readme_names_exists():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    targets = [target for target in re.findall(r"\]\(([^)]+)\)", readme) if ":" not in target]
-    assert len(targets) > 5
-    assert [target for target in targets if not (ROOT / target).exists()] == []

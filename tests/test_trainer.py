@@ -28,7 +28,6 @@ from course_lib.training.checks import check_data
 import numpy as np
 import paddle
 import pytest
-import threadpoolctl
 import tiny_trainer
 import training_runs as runs
 from paddlenlp.data import DataCollatorForTokenClassification
@@ -42,27 +41,13 @@ ROOT = Path(__file__).resolve().parents[1]
 TWO = {"max_steps": 4, "dropout": 0.0, "save_steps": 2, "save_total_limit": 1}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Two threads that wait for each other in every tiny operation take ages on a busy machine."""
-    with threadpoolctl.threadpool_limits(1):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logger = logging.getLogger("PaddleNLP")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(level)
+pytestmark = pytest.mark.usefixtures("one_thread", "quiet")
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
+def unbroken(tmp_path_factory, one_thread, quiet):
     """A run of 8 steps with a checkpoint after every second."""
     directory = tmp_path_factory.mktemp("trainer") / "unbroken"
-    logging.getLogger("PaddleNLP").setLevel(logging.ERROR)
     trainer = build(directory, group_by_length=True)
     trainer.train()
     return directory, runs.weights_digest(trainer.model), losses(trainer)
@@ -127,7 +112,7 @@ def test_resume_in_a_process_that_built_other_layers(unbroken, tmp_path, step):
 
 
 @pytest.fixture(scope="module")
-def totals(tmp_path_factory):
+def totals(tmp_path_factory, one_thread):
     """A Trainer that logs every third of its 8 steps, and what its training gave."""
     trainer = build(tmp_path_factory.mktemp("totals"), logging_steps=3)
     return trainer, trainer.train()

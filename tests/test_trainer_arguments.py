@@ -7,10 +7,11 @@ fixture makes sure that it has set each of them, a test compares all statuses wi
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
-import logging
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,20 +26,20 @@ import datasets
 import numpy as np
 import paddle
 import pytest
-import threadpoolctl
 import tiny_trainer
 import training_runs as runs
 from paddlenlp.data import DataCollatorWithPadding
-from paddlenlp.trainer import Trainer, TrainerCallback, TrainingArguments
+from paddlenlp.trainer import Trainer, TrainerCallback, TrainingArguments, trainer_callback
+from paddlenlp.trainer.integrations import VisualDLCallback
 from tiny_trainer import ROWS, losses
 
-pytestmark = pytest.mark.upstream
+pytestmark = [pytest.mark.upstream, pytest.mark.usefixtures("one_thread", "quiet")]
 
 CONFIG = {"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 16}
-BATCHES = 3  # an epoch: 20 rows by 8
-SOURCES = tuple(
-    str(Path(sys.modules[name].__file__).parent) for name in (Trainer.__module__, "course_lib")
-)
+SOURCES = {  # of what a Trainer does, without its arguments' own set-up
+    Trainer: [sys.modules[Trainer.__module__], trainer_callback, VisualDLCallback],
+    CourseTrainer: [sys.modules[CourseTrainer.__module__]],
+}
 
 TESTED: dict[str, str] = {}
 SET: set[str] = set()  # the arguments that the running test has set so far
@@ -65,22 +66,6 @@ def _every_argument_is_set(request):
     yield
     missing = set(getattr(request.function, "arguments", ())) - SET
     assert not missing, "not set by the test that is about them"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Two threads that wait for each other in every tiny operation take ages on a busy machine."""
-    with threadpoolctl.threadpool_limits(1):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    logger = logging.getLogger("PaddleNLP")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(level)
 
 
 def build(directory, kind=Trainer, **options):
@@ -137,10 +122,9 @@ def rows(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory):
+def plain(tmp_path_factory, one_thread, quiet):
     """The weights and losses of two steps without anything special, by class of Trainer."""
     found = {}
-    logging.getLogger("PaddleNLP").setLevel(logging.ERROR)
     for kind in (Trainer, CourseTrainer):
         trainer = trained(tmp_path_factory.mktemp("plain"), kind)
         found[kind] = runs.weights_digest(trainer.model), losses(trainer)
@@ -165,13 +149,6 @@ def test_the_page_is_up_to_date():
     assert done.returncode == 0, f"run tools/trainer_arguments.py generate: {done.stdout}"
 
 
-def test_a_page_that_differs_is_noticed_and_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "ROOT", tmp_path)
-    monkeypatch.setattr(page, "PAGE", tmp_path / "docs" / "page.md")
-    assert page.main(["generate", "--check"]) == 1 and not page.PAGE.exists()
-    assert page.main(["generate"]) == 0 and page.PAGE.read_text() == page.page()
-
-
 def test_defaults_that_are_not_those_of_the_documents():
     assert page.other_defaults() == {"num_train_epochs": (1.0, [3.0])}
     compression = page.other_defaults(page.CompressionArguments)
@@ -186,51 +163,10 @@ def test_defaults_that_are_not_those_of_the_documents():
 # ---- what nobody reads
 
 
-class Recorded(TrainingArguments):
-    """Arguments that know which of them the Trainer has asked for.
-
-    Their own set-up reads all of them, and so do print_config and what writes them down.
-    """
-
-    asked: frozenset[str] | set[str] = frozenset()
-
-    def __getattribute__(self, name):
-        frame = sys._getframe(1)
-        if frame.f_code.co_filename.startswith(SOURCES):
-            callers = set()
-            while frame is not None:
-                callers.add(frame.f_code.co_name)
-                frame = frame.f_back
-            if not callers & {"__post_init__", "print_config", "to_dict"}:
-                type(self).asked = type(self).asked | {name}
-        return super().__getattribute__(name)
-
-
-@pytest.fixture(scope="module")
-def asked(tmp_path_factory, rows):
-    """The arguments that are read by training, saving, evaluating and predicting."""
-    found = {}
-    for kind in (Trainer, CourseTrainer):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tiny_trainer, "TrainingArguments", Recorded)
-            Recorded.asked = frozenset()
-            trainer = trained(
-                tmp_path_factory.mktemp("asked"),
-                kind,
-                eval_dataset=rows,
-                compute_metrics=lambda prediction: {"accuracy": 1.0},
-                evaluation_strategy="steps",
-                eval_steps=1,
-                save_strategy="steps",
-                save_steps=1,
-                load_best_model_at_end=True,
-                report_to=["visualdl"],
-            )
-            trainer.predict(rows)
-            trainer.save_model()
-        found[kind] = Recorded.asked
-        assert {"max_steps", "seed", "save_steps", "past_index", "logging_dir"} <= found[kind]
-    return found
+def asked(kind) -> set[str]:
+    """The arguments that training, saving, evaluating and predicting ask for."""
+    code = "".join(map(inspect.getsource, SOURCES[kind] + SOURCES[Trainer]))
+    return set(re.findall(r"\bargs\.(\w+)", code))
 
 
 UNREAD = {
@@ -248,11 +184,13 @@ UNREAD = {
 @both
 @shows("your script", "do_train", "do_predict", "do_export", "resume_from_checkpoint", "device")
 @shows("no effect", "run_name", "no_cuda", "log_on_each_node")
-def test_not_read_by_the_trainer(plain, asked, tmp_path, kind):
+def test_not_read_by_the_trainer(plain, tmp_path, kind):
     trainer = trained(tmp_path, kind, **UNREAD)
     assert {name: getattr(trainer.args, name) for name in UNREAD} == UNREAD
     assert (runs.weights_digest(trainer.model), losses(trainer)) == plain[kind]
-    assert asked[kind] & set(UNREAD) == {"device"}  # compared with "npu", and that is all
+    assert {"max_steps", "seed", "save_steps", "past_index", "logging_dir"} <= asked(kind)
+    assert asked(kind) & set(UNREAD) == {"device"}  # compared with "npu", and that is all
+    assert arguments(tmp_path).run_name == str(tmp_path)
 
 
 @on_a_cpu
@@ -264,34 +202,16 @@ def test_device_trains_where_paddle_is_and_the_script_has_to_set_it(tmp_path):
             paddle.set_device(trainer.args.device)
 
 
-def test_run_name_becomes_the_directory(tmp_path):
-    assert arguments(tmp_path).run_name == str(tmp_path)
-
-
-@pytest.fixture
-def second_machine(monkeypatch):
-    """Make arguments that are given to it those of the first process of the second machine."""
-
-    def move(args):
-        monkeypatch.setattr(paddle.distributed, "get_rank", lambda: 8)
-        args.local_rank = 0
-        return args
-
-    return move
-
-
-def test_log_on_each_node_is_a_property_that_nobody_asks_for(tmp_path, second_machine, asked):
-    assert second_machine(arguments(tmp_path, log_on_each_node=True)).should_log
-    assert not second_machine(arguments(tmp_path, log_on_each_node=False)).should_log
-    assert "should_log" not in asked[Trainer] and "should_save" in asked[Trainer]
-
-
 @shows("several processes", "save_on_each_node")
-def test_save_on_each_node_lets_a_second_machine_save(tmp_path, second_machine):
-    trainer = trained(tmp_path, save_on_each_node=True, save_strategy="steps", save_steps=2)
+def test_the_first_process_of_a_second_machine(tmp_path, monkeypatch):
+    trained(tmp_path, save_on_each_node=True, save_strategy="steps", save_steps=2)
     assert checkpoints(tmp_path) == ["checkpoint-2"]  # as without, in one process
-    assert second_machine(trainer.args).should_save
-    assert not second_machine(arguments(tmp_path, save_on_each_node=False)).should_save
+    monkeypatch.setattr(paddle.distributed, "get_rank", lambda: 8)
+    for each in (True, False):
+        args = arguments(tmp_path, save_on_each_node=each, log_on_each_node=each)
+        args.local_rank = 0
+        assert args.should_save is args.should_log is each
+    assert "should_log" not in asked(Trainer) and "should_save" in asked(Trainer)
 
 
 # ---- directories and tasks
@@ -334,29 +254,18 @@ def test_checkpoints_evaluations_and_logs_come_when_the_arguments_say(tmp_path, 
 
 
 @shows("course only", "overwrite_output_dir")
-def test_a_used_directory(plain, asked, tmp_path):
-    def use(name):
-        directory = tmp_path / name
-        (directory / "checkpoint-7").mkdir(parents=True)
-        (directory / "checkpoint-7" / "model_state.pdparams").touch()
-        (directory / "thesis.docx").touch()
-        return directory
-
+def test_a_used_directory(plain, tmp_path):
+    (tmp_path / "checkpoint-7").mkdir()
+    (tmp_path / "checkpoint-7" / "model_state.pdparams").touch()
     for answer in (False, True):
-        directory = use(f"stock-{answer}")
-        trainer = trained(directory, overwrite_output_dir=answer)
+        trainer = trained(tmp_path, overwrite_output_dir=answer)
         assert runs.weights_digest(trainer.model) == plain[Trainer][0]
-        assert checkpoints(directory) == ["checkpoint-7"] and (directory / "thesis.docx").exists()
-    assert "overwrite_output_dir" not in asked[Trainer]
-
-    directory = use("course")
-    with pytest.raises(InputError, match="no Trainer wrote"):
-        trained(directory, CourseTrainer)
-    (directory / "thesis.docx").unlink()
+        assert checkpoints(tmp_path) == ["checkpoint-7"]
+    assert "overwrite_output_dir" not in asked(Trainer)
     with pytest.raises(InputError, match="checkpoint-7 of an earlier run"):
-        trained(directory, CourseTrainer)
-    trained(directory, CourseTrainer, overwrite_output_dir=True)
-    assert checkpoints(directory) == []
+        trained(tmp_path, CourseTrainer)
+    trained(tmp_path, CourseTrainer, overwrite_output_dir=True)
+    assert checkpoints(tmp_path) == []
 
 
 @shows("course only", "save_total_limit")

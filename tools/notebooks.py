@@ -274,15 +274,14 @@ def work_digest(notebook: NotebookNode) -> str:
     return hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def is_untouched(path: Path, edition: NotebookNode) -> bool:
-    """Tell whether `path` holds what was generated, or what `edition` holds, and nothing else."""
+def is_untouched(path: Path) -> bool:
+    """Tell whether `path` holds what was generated and nothing else."""
     try:
         present = read(path)
     except InputError:
         return False
     course = present.metadata.get("course")
-    generated = course.get("generated") if isinstance(course, dict) else None
-    return work_digest(present) in (generated, work_digest(edition))
+    return isinstance(course, dict) and work_digest(present) == course.get("generated")
 
 
 def _cell_metadata(cell: NotebookNode) -> NotebookNode:
@@ -310,7 +309,7 @@ def generate(check: bool = False, force: bool = False) -> list[Path]:
     changed = [path for path, edition in editions.items() if not _holds(path, edition)]
     if not check:
         for path in changed:
-            if not force and path.exists() and not is_untouched(path, editions[path]):
+            if not force and path.exists() and not is_untouched(path):
                 raise InputError(
                     path.relative_to(ROOT),
                     "someone has worked in it, and it would be replaced",
