@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
 import re
@@ -168,6 +169,11 @@ FIGURES = {
 }
 
 
+@functools.cache
+def drawn(name: str):
+    return FIGURES[name]()
+
+
 def texts_of(figure) -> list[str]:
     return [text.get_text().strip() for text in figure.findobj(matplotlib.text.Text)]
 
@@ -183,7 +189,7 @@ def no_glyph_is_missing():
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_figure_is_drawn_the_same_whatever_the_settings(name):
-    png, shown = FIGURES[name]()._repr_png_()
+    png, shown = drawn(name)._repr_png_()
     image = Image.open(io.BytesIO(png))
     assert image.size == (2 * shown["width"], 2 * shown["height"])
     assert image.convert("L").getextrema()[0] < 128, "nothing is drawn"
@@ -194,7 +200,7 @@ def test_figure_is_drawn_the_same_whatever_the_settings(name):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_leaves_the_figure_or_overlaps_on_an_axis(name):
-    figure = FIGURES[name]()
+    figure = drawn(name)
     width, height = figure.get_size_inches()
     box = figure.get_tightbbox()  # of all that is drawn, in inches
     assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
@@ -260,97 +266,80 @@ def test_histogram_counts_what_a_limit_cuts():
     assert max(bar.get_x() + bar.get_width() for bar in kept) == 128.5 == cut[0].get_x()
 
 
-def test_matrix_shows_counts_and_shares():
-    drawn = set(texts_of(FIGURES["matrix"]()))
-    assert {"40", "10", "5", "45", "80.0% of row", "Accuracy 85.0%"} <= drawn
+# what the description of a figure says, and texts that are drawn in it
+TOLD: dict[str, tuple[list[str], set[str]]] = {
+    "matrix": ([], {"40", "10", "5", "45", "80.0% of row", "Accuracy 85.0%"}),
+    "windows": (
+        ["1 of them hold the whole answer"],
+        {"0 to 50", "30 to 80, holds the answer", "60 to 100"},
+    ),
+    "padding": (["plain: 56%; sorted: 26%"], set()),  # 23 tokens in 52 and 31 cells
+    "answer": (["begins at '昆' (70%) and ends at '明' (80%)"], {"昆", "明"}),
+    "sizes": (["1 layer: 70.0%, 60 ms, 90 MB", "all layers: 80.0%, 190 ms, 300 MB"], set()),
+    "heads": (
+        ["head 0 of layer 1, the least head 1 of layer 1"],
+        {"25%", "50%", "5%", "100%", "2%", "75%"},
+    ),
+    "widths": (["width 0.5: cut 50.0%, trained 70.0%, 20 ms, 27 MB; width 0.75"], {"27", "41"}),
+    "width": (["width 0.5: cut 50.0%, trained 70.0%, 20 ms, 27 MB."], {"50.0%", "70.0%", "27"}),
+    "latency": (["单条: 15 ms at 20 texts a second to 300 ms at 60"], {"1", "8"}),
+    "deletion": (["重要 0.53, random 0.70"], set()),
+    "attention": (["80%, is that of '好' looking at '好'"], {"[CLS]", "好", "□"}),
+    "grid": (["2 rows of 5 small pictures, 3 by 3 tokens"], {"layer 1", "layer 2"}),
+    "scatter": (["3 examples", "层 2"], {"坏", "好□"}),
+    "peaks": (["9: 880. Budget 900 MB. Too large: 16."], set()),
+    "price": (["2 pieces, recompute: 3 MB, 900 ms"], set()),
+    "transitions": (
+        ["highest 0.50, O to O; lowest -1.00, O to B-人"],
+        {"0.50", "-1.00", "0.10", "0.00", "O", "B-人□"},
+    ),
+    "entities": (["联想 (品牌), 笔记本 (类别)"], {"品牌", "类别", "□"}),
+    "gains": (["helps +0.200 (+0.100 to +0.300)"], set()),
+    "by_size": (["b with 160: 80.0% (76.0% to 100.0%)"], set()),
+    "search": (["characters: 30.0% in 1.5 ms"], set()),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_figure_says_and_shows_its_numbers(name):
+    figure, (said, written) = drawn(name), TOLD[name]
+    assert [words for words in said if words not in figure.alt] == []
+    assert written - set(texts_of(figure)) == set()
 
 
 def test_mistakes_are_the_surest_first():
-    figure = FIGURES["mistakes"]()
+    figure = drawn("mistakes")
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert [name[:2] for name in names] == ["房间", "电池", "co"]
     assert "3 mistakes in 4 texts" in figure.get_suptitle()
+    assert [name[:2] for name in names] == ["房间", "电池", "co"]
     assert all(len(name) <= 26 for name in names)
 
 
-def test_padding_is_counted_over_all_batches_and_drawn_for_the_first():
-    assert "plain: 56%; sorted: 26%" in FIGURES["padding"]().alt  # 23 tokens in 52 and 31 cells
+def test_padding_is_drawn_for_the_first_batch_and_counted_over_all():
     few = padding_map({"plain": [[4, 1], [3, 2], [2, 2]]}, rows=4)
     picture = few.axes[0].images[0].get_array()
     assert picture.tolist() == [[1, 1, 1, 1], [1, 2, 2, 2], [1, 1, 1, 0], [1, 1, 2, 0]]
     assert "22%" in few.axes[0].get_title(loc="left")  # 14 tokens in 18 cells
 
 
-def test_windows_that_hold_the_whole_answer_are_named():
-    assert "1 of them hold the whole answer" in FIGURES["windows"]().alt
-    drawn = set(texts_of(FIGURES["windows"]()))
-    assert {"0 to 50", "30 to 80, holds the answer", "60 to 100"} <= drawn
-
-
-def test_answers_begin_upwards_and_end_downwards_with_the_highest_named():
-    figure = FIGURES["answer"]()
-    bars = [bar.get_height() for bar in figure.axes[0].patches]
-    assert bars == [0.1, 0.7, 0.1, 0.1, 0, -0.2, -0.8, 0]
-    assert "begins at '昆' (70%) and ends at '明' (80%)" in figure.alt
-    one_named = answer_positions(["甲", "乙", "丙"], [0.2, 0.7, 0.1], [0, 0.3, 0.7], named=1)
-    drawn = set(texts_of(one_named))
-    assert {"乙", "丙"} <= drawn and "甲" not in drawn
-
-
-def test_each_head_has_its_cell_and_the_named_one_a_frame():
-    figure = FIGURES["heads"]()
-    (axes,) = figure.axes
-    assert [text.get_text() for text in axes.texts] == ["25%", "50%", "5%", "100%", "2%", "75%"]
-    (frame,) = axes.patches
-    assert frame.get_x() + frame.get_width() / 2 == pytest.approx(0)
-    assert frame.get_y() + frame.get_height() / 2 == pytest.approx(1)
-    assert "head 0 of layer 1, the least head 1 of layer 1" in figure.alt
-
-
-def test_widths_are_drawn_in_order_and_the_chosen_one_is_named():
-    figure = FIGURES["widths"]()
-    left, time, size = figure.axes
-    assert [list(line.get_xdata()) for line in left.lines] == [[0.5, 0.75, 1]] * 2
-    assert [list(line.get_ydata()) for line in left.lines] == [[0.5, 0.8, 0.9], [0.7, 0.8, 0.9]]
-    assert [bar.get_height() for bar in time.patches] == [20, 30, 40]
-    assert [text.get_text() for text in size.texts] == ["27", "34", "41"]
-    assert "width 0.5: cut 50.0%, trained 70.0%, 20 ms, 27 MB; width 0.75" in figure.alt
-    left, time, size = (figure := FIGURES["width"]()).axes
-    assert [text.get_text() for text in left.texts] == ["50.0%", "70.0%"]
-    assert [text.get_text() for text in size.texts] == ["27"]
-    assert "0.75" not in figure.alt
+def test_only_the_likeliest_answers_and_the_chosen_width_are_named():
+    named = set(texts_of(answer_positions(["甲", "乙", "丙"], [0.2, 0.7, 0.1], [0, 0.3, 0.7], 1)))
+    assert {"乙", "丙"} <= named and "甲" not in named
+    assert "0.75" not in drawn("width").alt
     meeting = width_tradeoff(*WIDTHS, chosen=1).axes[0]
     assert [text.get_text() for text in meeting.texts] == ["90.0%"]
 
 
-def test_each_size_has_its_point_in_both_panels_with_its_margin():
-    figure = FIGURES["sizes"]()
-    places = {
-        axes.get_xlabel(): [
-            (float(each[0].get_xdata()[0]), float(each[0].get_ydata()[0]))
-            for each in axes.containers
-        ]
-        for axes in figure.axes
-    }
-    assert places == {
-        "one training step, ms": [(60, 0.7), (190, 0.8)],
-        "memory of a training step, MB": [(90, 0.7), (300, 0.8)],
-    }
-    bar = figure.axes[0].containers[1][2][0].get_segments()[0]
-    assert np.allclose(bar[:, 1], [0.75, 0.85])
-    assert "all layers: 80.0%, 190 ms, 300 MB" in figure.alt
-
-
 def test_the_description_quotes_little_of_each_text():
     for name in ("bars", "mistakes"):
-        quoted = re.findall(r"(?:^Probabilities\. |; )(.+?): (?:neg|pos)", FIGURES[name]().alt)
+        quoted = re.findall(r"(?:^Probabilities\. |; )(.+?): (?:neg|pos)", drawn(name).alt)
         assert "电池只能用一个小时，太…" in quoted and "房间很干净，服务态度也好" in quoted
         assert max(map(len, quoted)) == 12
 
 
 def test_colours_stay_apart_without_colour_vision():
     """Lightness alone tells the two classes from each other where they touch, hatching the rest."""
-    bars = FIGURES["bars"]().axes[0].containers
+    bars = drawn("bars").axes[0].containers
     assert [bool(container.patches[0].get_hatch()) for container in bars] == [True, False]
     assert len(set(COLORS)) == len(set(MARKERS)) == 6
 
@@ -384,7 +373,7 @@ def test_limits_cost_what_numpy_says():
 
 
 def test_the_tree_shows_each_label_below_its_parent():
-    figure = FIGURES["tree"]()
+    figure = drawn("tree")
     texts = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
     assert {"书", "0.90", "0.30", "–", "1.00", "位置很方便…", "0.20"} <= set(texts)
     assert texts["书"][0] < texts["0.30"][0] and texts["书"][1] == texts["0.30"][1]
@@ -400,24 +389,14 @@ def test_the_tree_shows_each_label_below_its_parent():
 
 def test_a_threshold_gives_what_can_be_counted():
     curves = ((0.5, 1), (1, 0.5), (2 / 3, 2 / 3))
-    figure = FIGURES["threshold"]()
+    figure = drawn("threshold")
     assert "2 of 4 texts" in figure.alt
     assert "At 0.50: precision 0.50, recall 0.50, F1 0.50" in figure.alt
     for line, values in zip(figure.axes[1].lines[:3], curves, strict=True):
-        drawn = dict(zip(np.round(line.get_xdata(), 2), line.get_ydata(), strict=True))
-        assert (drawn[0.05], drawn[0.8]) == pytest.approx(values)
+        curve = dict(zip(np.round(line.get_xdata(), 2), line.get_ydata(), strict=True))
+        assert (curve[0.05], curve[0.8]) == pytest.approx(values)
     assert np.isnan(figure.axes[1].lines[0].get_ydata()[-1]), "nothing found: no precision"
     assert "At" not in threshold_tradeoff([0.9, 0.2], [1, 0]).alt
-
-
-def test_latency_curves_draw_each_load_of_each_service():
-    figure = FIGURES["latency"]()
-    first, second = figure.axes[0].lines
-    assert list(first.get_xdata()) == [20, 60] and list(first.get_ydata()) == [15, 300]
-    assert [text.get_text() for text in figure.axes[0].texts] == ["1", "8"]
-    assert list(second.get_ydata()) == [10, 40]
-    assert figure.axes[0].get_yscale() == "log"
-    assert "单条: 15 ms at 20 texts a second to 300 ms at 60" in figure.alt
 
 
 def test_tokens_are_coloured_by_their_sign_and_carry_it():
@@ -433,76 +412,8 @@ def test_tokens_are_coloured_by_their_sign_and_carry_it():
     assert "For the label: none. Against it: none" in token_attributions(["好"], [0]).alt
 
 
-def test_deletion_curves_of_different_lengths_share_the_axis():
-    figure = FIGURES["deletion"]()
-    ends = [(line.get_xdata()[0], line.get_xdata()[-1]) for line in figure.axes[0].lines]
-    assert ends == [(0, 1), (0, 1)]
-    assert "重要 0.53, random 0.70" in figure.alt
-
-
-def test_the_attention_map_has_a_row_a_token():
-    figure = FIGURES["attention"]()
-    axes = figure.axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["[CLS]", "好", "□"]
-    assert axes.images[0].get_array()[0, 1] == 0.7
-    assert [label.get_rotation() for label in axes.get_xticklabels()] == [90, 0, 0]
-    assert "80%, is that of '好' looking at '好'" in figure.alt
-
-
-def test_the_grid_has_a_picture_a_head():
-    maps = np.stack([[np.eye(3), np.full((3, 3), 1 / 3)]] * 4)
-    figure = attention_grid(maps)
-    assert len(figure.axes) == 8 and figure.axes[-2].get_ylabel() == "layer 4"
-    assert (figure.axes[6].images[0].get_array() == np.eye(3)).all()
-    assert "4 rows of 2 small pictures, 3 by 3 tokens" in figure.alt
-
-
-def test_each_layer_has_its_points_by_label():
-    figure = FIGURES["scatter"]()
-    first, second = figure.axes
-    assert [len(one.get_offsets()) for one in first.collections] == [1, 2]
-    assert second.collections[1].get_offsets().tolist() == [[6, 1], [0, 0]]
-    assert "3 examples" in figure.alt and "层 2" in figure.alt
-
-
-def test_batch_peaks_tell_what_fitted_from_what_did_not():
-    figure = FIGURES["peaks"]()
-    peaks, failed, counted = figure.axes[0].lines[:3]
-    assert list(peaks.get_xdata()) == [1, 2, 9] and list(peaks.get_ydata()) == [700, 720, 880]
-    assert list(failed.get_xdata()) == [16] and list(counted.get_ydata()) == [256, 512]
-    assert "9: 880. Budget 900 MB. Too large: 16." in figure.alt
-
-
-def test_the_price_of_memory_has_a_bar_an_arm_in_both_panels():
-    figure = FIGURES["price"]()
-    widths = [[bar.get_width() for bar in axes.patches] for axes in figure.axes]
-    assert widths == [[90, 45, 6, 3], [700, 650, 980, 900]]
-    assert "2 pieces, recompute: 3 MB, 900 ms" in figure.alt
-
-
-def test_the_transition_map_writes_scores_where_there_is_room():
-    figure = FIGURES["transitions"]()
-    axes = figure.axes[0]
-    assert [text.get_text() for text in axes.texts] == ["0.50", "-1.00", "0.10", "0.00"]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["O", "B-人□"]
-    assert axes.images[0].get_clim() == (-1.0, 1.0)
-    assert "highest 0.50, O to O; lowest -1.00, O to B-人" in figure.alt
-    large = transition_map(np.zeros((13, 13)), [str(number) for number in range(13)])
-    assert not large.axes[0].texts
-
-
-def test_entities_are_marked_and_named():
-    figure = FIGURES["entities"]()
-    axes = figure.axes[0]
-    assert len(axes.patches) == 5, "one ground a character"
-    drawn = [text.get_text() for text in axes.texts]
-    assert "品牌" in drawn and "类别" in drawn and drawn.count("□") == 1
-    assert axes.patches[2].get_y() > axes.patches[0].get_y(), "six characters a line"
-    assert "联想 (品牌), 笔记本 (类别)" in figure.alt
-
-
 def test_a_precision_recall_curve_goes_through_its_threshold():
-    figure = FIGURES["bargain"]()
+    figure = drawn("bargain")
     curve, point, chance = figure.axes[0].lines
     assert np.transpose(curve.get_data()) == pytest.approx(
         np.array([[1, 0.5], [1, 2 / 3], [0.5, 0.5], [0.5, 1], [0, 1]])  # as scikit-learn has it
@@ -513,25 +424,7 @@ def test_a_precision_recall_curve_goes_through_its_threshold():
 
 
 def test_gains_are_told_apart_by_what_their_intervals_say():
-    figure = FIGURES["gains"]()
-    assert len(figure.axes) == 2 and "helps +0.200 (+0.100 to +0.300)" in figure.alt
-    points = [line for line in figure.axes[0].lines if line.get_linestyle() == "None"]
+    lines = drawn("gains").axes[0].lines
+    points = [line for line in lines if line.get_linestyle() == "None"]
     assert [line.get_marker() for line in points] == ["o", "v", "s"]
     assert len({line.get_color() for line in points}) == 3
-
-
-def test_accuracy_by_size_has_a_line_a_learner():
-    figure = FIGURES["by_size"]()
-    lines = [box.lines[0] for box in figure.axes[0].containers]
-    assert [list(line.get_ydata()) for line in lines] == [[0.6, 0.7], [0.75, 0.8]]
-    assert "b with 160: 80.0% (76.0% to 100.0%)" in figure.alt
-
-
-def test_recall_stands_over_time_with_its_interval():
-    figure = FIGURES["search"]()
-    axes = figure.axes[0]
-    points = [box.lines[0].get_xydata()[0].tolist() for box in axes.containers]
-    assert points == [[1.5, 0.3], [74, 0.5]] and axes.get_xscale() == "log"
-    ends = [box.lines[2][0].get_segments()[0][:, 1].tolist() for box in axes.containers]
-    assert np.allclose(ends, [[0.2, 0.4], [0.4, 0.6]])
-    assert "characters: 30.0% in 1.5 ms" in figure.alt

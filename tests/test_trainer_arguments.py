@@ -469,68 +469,52 @@ def test_adamw_is_the_only_optimiser(tmp_path):
         arguments(tmp_path, optim="sgd")
 
 
-def moments(trainer) -> dict[str, np.ndarray]:
-    names = {value.name: name for name, value in trainer.model.named_parameters()}
-    found = {}
-    for key, value in trainer.optimizer.state_dict().items():
-        if "moment" in key:
-            owner = max((n for n in names if key.startswith(n + "_")), key=len)
-            moment = key[len(owner) + 1 :].rpartition("_")[0]
-            found[names[owner], moment] = value.numpy()
-    return found
-
-
-def one_step(directory, **options):
-    """One step at a constant rate of 0.01; the weights before and after, and the Trainer."""
-    settings = {"max_steps": 1, "learning_rate": 0.01, "lr_scheduler_type": "constant"}
-    trainer = build(directory, **{**settings, **options})
-    before = weights(trainer)
-    trainer.train()
-    return before, weights(trainer), trainer
-
-
-@shows("seen", "adam_beta1", "adam_beta2")
-def test_moments_after_one_step(tmp_path):
-    found = {}
-    for beta1, beta2 in ((0.9, 0.999), (0.5, 0.99)):
-        found[beta1] = moments(one_step(tmp_path, adam_beta1=beta1, adam_beta2=beta2)[2])
-    assert len(found[0.9]) > 20
-    for (name, moment), value in found[0.9].items():
-        factor = {"moment1_0": 5.0, "moment1": 5.0, "moment2_0": 10.0, "moment2": 10.0}[moment]
-        np.testing.assert_allclose(found[0.5][name, moment], factor * value, rtol=1e-3, atol=1e-12)
-
-
-def norm(arrays) -> float:
-    return math.sqrt(sum(float((array.astype("float64") ** 2).sum()) for array in arrays))
-
-
-@shows("seen", "adam_epsilon", "max_grad_norm")
-def test_epsilon_and_the_length_of_the_gradient(tmp_path):
-    """With an epsilon far above the gradient, a step is rate x gradient / epsilon."""
-    lengths = {}
-    for limit in (0.0, 1e-3, 2e-3):
-        before, after, trainer = one_step(tmp_path, adam_epsilon=100.0, max_grad_norm=limit)
-        lengths[limit] = norm(after[name].astype("float64") - before[name] for name in before)
-        assert (trainer.optimizer._grad_clip is None) is (limit == 0)
-    gradient = moments(trainer)
-    assert norm(v / 0.1 for (_, m), v in gradient.items() if "moment1" in m) == pytest.approx(
-        2e-3, rel=1e-3
-    )
-    before, after, _ = one_step(tmp_path)
-    assert norm(after[name] - before[name] for name in before) > 1000 * lengths[0.0]
-    assert lengths[0.0] > 10 * lengths[2e-3] > 10 * lengths[1e-3]
+def adamw(directory, steps, beta1=0.9, beta2=0.999, epsilon=1e-3, decay=0.0, limit=0.1):
+    """The weights after steps of AdamW by hand, with all rows in a batch at a rate of 0.01."""
+    trainer = build(directory)
+    batch, values = trainer.data_collator(trainer.train_dataset), weights(trainer)
+    first, second = dict.fromkeys(values, 0.0), dict.fromkeys(values, 0.0)
+    for step in range(1, steps + 1):
+        trainer.compute_loss(trainer.model, batch).backward()
+        layers = dict(trainer.model.named_parameters())
+        gradients = {name: layers[name].grad.numpy() for name in values}
+        length = math.sqrt(sum(float((each**2).sum()) for each in gradients.values()))
+        for name, gradient in gradients.items():
+            gradient = gradient * (min(1, limit / length) if limit else 1)
+            first[name] = beta1 * first[name] + (1 - beta1) * gradient
+            second[name] = beta2 * second[name] + (1 - beta2) * gradient**2
+            spared = "bias" in name or "norm" in name
+            values[name] = values[name] * (1 - (0 if spared else 0.01 * decay))
+            root = np.sqrt(second[name] / (1 - beta2**step))
+            values[name] -= 0.01 * first[name] / (1 - beta1**step) / (root + epsilon)
+            layers[name].set_value(values[name].astype("float32"))
+        trainer.model.clear_gradients()
+    return values
 
 
 @both
-@shows("seen", "weight_decay")
-def test_what_decays(tmp_path, kind):
-    before, without, _ = one_step(tmp_path, kind=kind, weight_decay=0.0)
-    _, decayed, _ = one_step(tmp_path, kind=kind, weight_decay=0.5)
-    for name, value in before.items():
-        spared = "bias" in name or "norm" in name
-        expected = 0.0 if spared else 0.01 * 0.5 * value
-        np.testing.assert_allclose(without[name] - decayed[name], expected, atol=1e-6)
-    assert {"classifier.bias", "ernie.encoder.layers.0.norm1.weight"} <= set(before)
+@shows("seen", "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "weight_decay")
+@pytest.mark.parametrize(
+    ("name", "value", "by_hand"),
+    [
+        ("adam_beta1", 0.5, "beta1"),
+        ("adam_beta2", 0.9, "beta2"),
+        ("adam_epsilon", 0.1, "epsilon"),
+        ("max_grad_norm", 0.01, "limit"),
+        ("max_grad_norm", 0.0, "limit"),
+        ("weight_decay", 0.5, "decay"),
+    ],
+)
+def test_two_steps_are_those_of_adamw_by_hand(tmp_path, kind, name, value, by_hand):
+    settings = {"adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-3}
+    settings |= {"max_grad_norm": 0.1, "weight_decay": 0.0, name: value}
+    constant = {"learning_rate": 0.01, "lr_scheduler_type": "constant"}
+    size = {"per_device_train_batch_size": ROWS}
+    found = weights(trained(tmp_path, kind, **settings, **constant, **size))
+    expected, plain = adamw(tmp_path, 2, **{by_hand: value}), adamw(tmp_path, 2)
+    for layer, each in found.items():
+        np.testing.assert_allclose(each, expected[layer], atol=2e-6)
+    assert max(np.abs(found[layer] - plain[layer]).max() for layer in plain) > 1e-4
 
 
 def test_decay_goes_by_name(tmp_path):
@@ -582,9 +566,10 @@ def test_rates_of_all_steps(tmp_path, kind, schedule, warmup, steps_of_warmup):
 @shows("seen", "warmup_ratio", "warmup_steps")
 def test_the_first_step_of_a_warm_up_changes_nothing(tmp_path):
     for warmup in ({"warmup_steps": 1}, {"warmup_ratio": 1.0}):
-        before, after, _ = one_step(tmp_path, lr_scheduler_type="linear", **warmup)
-        for name, value in after.items():
-            np.testing.assert_array_equal(value, before[name])
+        trainer = build(tmp_path, max_steps=1, **warmup)
+        before = runs.weights_digest(trainer.model)
+        trainer.train()
+        assert runs.weights_digest(trainer.model) == before
     assert arguments(tmp_path, warmup_ratio=0.3).get_warmup_steps(8) == 3  # the Trainer takes 2
 
 
@@ -716,13 +701,11 @@ def compare_on_a_cpu(directory, plain, **options):
 @shows("GPU", "bf16", "fp16_opt_level", "scale_loss")
 def test_half_precision_on_a_cpu_is_none(tmp_path, plain):
     compare_on_a_cpu(tmp_path, plain, bf16=True)
-    trainer = compare_on_a_cpu(tmp_path, plain, bf16=True, fp16_opt_level="O2")
-    assert {str(p.dtype) for p in trainer.model.parameters()} == {"paddle.float32"}
+    compare_on_a_cpu(tmp_path, plain, bf16=True, fp16_opt_level="O2")
     trainer = compare_on_a_cpu(tmp_path, plain, bf16=True, scale_loss=4.0)
     assert trainer.args.scale_loss == 4.0 and not trainer.scaler.is_enable()
     with pytest.raises(ValueError, match="level should be"):
         trained(tmp_path, bf16=True, fp16_opt_level="O7")
-    trained(tmp_path, fp16_opt_level="O7")
     alone = trained(tmp_path, fp16_opt_level="O2")
     assert alone.optimizer._multi_precision
     assert runs.weights_digest(alone.model) == plain[Trainer][0]
@@ -768,24 +751,13 @@ class Count(TrainerCallback):
 
 
 @shows("several processes", "sharding", "sharding_degree")
-def test_sharding_is_taken_back_in_one_process(tmp_path, plain, monkeypatch):
+def test_sharding_is_taken_back_in_one_process(tmp_path, plain):
     trainer = trained(tmp_path, sharding="stage2", sharding_degree=2)
     args = trainer.args
     assert args.sharding == [] and args.sharding_degree == args.sharding_parallel_degree == -1
     told = page.fields(TrainingArguments)["sharding_degree"].metadata["help"]
     assert "deprecated" in told and "sharding_parallel_degree" in told
     assert (runs.weights_digest(trainer.model), losses(trainer)) == plain[Trainer]
-
-    arguments(tmp_path, sharding="offload")  # read only where there are several processes
-    monkeypatch.setattr(paddle.distributed, "get_world_size", lambda: 2)
-    with pytest.raises(ValueError, match="can't work on its own"):
-        arguments(tmp_path, sharding="offload")
-    three = {"tensor_parallel_degree": 3}  # of two processes: stops before they are set up
-    with (
-        pytest.warns(UserWarning, match="`sharding_degree` is deprecated"),
-        pytest.raises(AssertionError, match="Total world_size"),
-    ):
-        arguments(tmp_path, sharding="stage1", sharding_degree=2, **three)
 
 
 @shows("several processes", "local_rank")
