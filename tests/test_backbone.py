@@ -9,7 +9,7 @@ from pathlib import Path
 from course_lib import runtime
 from course_lib.data import load_reviews, people_daily
 from course_lib.models import load_backbone, suggested_learning_rate
-from course_lib.models.files import check_saved
+from course_lib.models.files import read_saved
 from course_lib.runtime.manifest import read_manifest
 
 import numpy as np
@@ -43,7 +43,7 @@ def test_it_is_small_and_holds_no_pickle():
 def test_each_file_that_a_model_is_made_of_is_listed_with_its_hash():
     names = {file.name for file in DIRECTORY.iterdir()} - {"manifest.json", "README.md"}
     assert set(read_manifest(DIRECTORY)) == names
-    check_saved(DIRECTORY)
+    read_saved(DIRECTORY)
 
 
 def test_configuration_prunes_evenly():

@@ -1,4 +1,4 @@
-"""The text CNN, the BiLSTM, and words from PaddleNLP's JiebaTokenizer and Vocab."""
+"""The text CNN, and words from PaddleNLP's JiebaTokenizer and Vocab."""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ import random
 
 import course_lib  # noqa: F401 - before paddle
 from course_lib.data import create_dataloader, load_reviews
-from course_lib.models import (
-    BiLSTM,
-    TextCNN,
-    WordTokenizer,
-    build_word_vocabulary,
-    suggested_learning_rate,
-)
+from course_lib.models import TextCNN, WordTokenizer, suggested_learning_rate
 from course_lib.runtime import InputError, seed_everything
 from course_lib.training import evaluate, fit, predict
 
+import jieba
 import numpy as np
 import paddle
 import pytest
 from paddlenlp.data import JiebaTokenizer, Vocab
 from paddlenlp.datasets import MapDataset
 
-MODELS = [TextCNN, BiLSTM]
 GOOD, BAD = ["干净", "满意", "喜欢", "漂亮"], ["糟糕", "失望", "肮脏", "吵闹"]
 NEUTRAL = ["房间", "酒店", "笔记本", "电脑", "这本书", "内容", "服务", "我们"]
 
@@ -39,14 +33,19 @@ def reviews(count: int, seed: int) -> MapDataset:
     return MapDataset(rows, label_list=["negative", "positive"])
 
 
+def vocabulary_of(texts) -> Vocab:
+    rows = [[word for word in jieba.lcut(text) if word.strip()] for text in texts]
+    return Vocab.build_vocab(rows, min_freq=3, pad_token="[PAD]", unk_token="[UNK]")
+
+
 @pytest.fixture(scope="module")
 def tokenizer() -> WordTokenizer:
-    return WordTokenizer(build_word_vocabulary([row["text"] for row in reviews(200, 0)]))
+    return WordTokenizer(vocabulary_of([row["text"] for row in reviews(200, 0)]))
 
 
-def build(kind, **options):
+def build(**options):
     seed_everything(0)
-    model = kind(30, **options)
+    model = TextCNN(30, **options)
     model.eval()
     return model
 
@@ -58,17 +57,15 @@ def ids(*shape) -> np.ndarray:
 # --- the models -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(("rows", "length", "classes"), [(1, 1, 2), (3, 7, 5), (2, 300, 2)])
-def test_shapes(kind, rows, length, classes):
-    logits = build(kind, num_classes=classes)(paddle.to_tensor(ids(rows, length)))
+def test_shapes(rows, length, classes):
+    logits = build(num_classes=classes)(paddle.to_tensor(ids(rows, length)))
     assert logits.shape == [rows, classes] and bool(paddle.isfinite(logits).all())
 
 
-@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("pad_id", [0, 29])
-def test_padding_changes_nothing(kind, pad_id):
-    model = build(kind, pad_id=pad_id)
+def test_padding_changes_nothing(pad_id):
+    model = build(pad_id=pad_id)
     rows = [1 + ids(length) % 28 for length in (1, 2, 5, 12)]
     alone = [model(paddle.to_tensor(row[None])).numpy()[0] for row in rows]
     for width in (12, 13, 40):
@@ -79,10 +76,8 @@ def test_padding_changes_nothing(kind, pad_id):
         np.testing.assert_allclose(together, alone, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_the_padding_gets_no_gradient_and_every_weight_does(kind):
-    model = build(kind, dropout=0.0)
-    model.train()  # paddle's LSTM keeps nothing for a backward pass in eval mode
+def test_the_padding_gets_no_gradient_and_every_weight_does():
+    model = build(dropout=0.0)
     batch = ids(8, 12)
     batch[:, 9:] = 0
     model(paddle.to_tensor(batch)).square().sum().backward()
@@ -91,9 +86,8 @@ def test_the_padding_gets_no_gradient_and_every_weight_does(kind):
     assert all(gradient.any() for gradient in gradients.values())
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_order_matters_and_each_token_counts(kind):
-    model = build(kind)
+def test_order_matters_and_each_token_counts():
+    model = build()
     row = np.arange(1, 9)[None]
     logits = model(paddle.to_tensor(row)).numpy()
     assert not np.allclose(model(paddle.to_tensor(row[:, ::-1].copy())).numpy(), logits)
@@ -105,16 +99,14 @@ def test_order_matters_and_each_token_counts(kind):
     assert changed == 8
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_a_row_of_padding_alone_gives_numbers(kind):
-    assert bool(paddle.isfinite(build(kind)(paddle.zeros([2, 5], dtype="int64"))).all())
+def test_a_row_of_padding_alone_gives_numbers():
+    assert bool(paddle.isfinite(build()(paddle.zeros([2, 5], dtype="int64"))).all())
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_it_learns_with_fit_and_predicts(kind, tokenizer, tmp_path):
+def test_it_learns_with_fit_and_predicts(tokenizer, tmp_path):
     seed_everything(1)
     train, dev = reviews(200, 0), reviews(60, 1)
-    model = kind(tokenizer.vocab_size, label_list=train.label_list)
+    model = TextCNN(tokenizer.vocab_size, label_list=train.label_list)
     loaders = [
         create_dataloader(data, tokenizer, mode, 16, 32)
         for data, mode in ((train, "train"), (dev, "dev"))
@@ -127,23 +119,13 @@ def test_it_learns_with_fit_and_predicts(kind, tokenizer, tmp_path):
     assert [answer["label"] for answer in answers] == ["negative", "positive"]
     assert suggested_learning_rate(model) == 1e-3
 
-    again = kind(tokenizer.vocab_size)
+    again = TextCNN(tokenizer.vocab_size)
     fit(again, *loaders, epochs=4, **options, resume=True)
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(again.state_dict()[name].numpy(), value.numpy())
 
 
 # --- words ------------------------------------------------------------------------------------
-
-
-def test_the_vocabulary_counts_words(tokenizer):
-    vocabulary = build_word_vocabulary(["房间很 干净"] * 3 + ["房间很脏"] * 2, min_count=3)
-    assert vocabulary.to_tokens([0, 1]) == ["[PAD]", "[UNK]"]
-    assert set(vocabulary.token_to_idx) == {"[PAD]", "[UNK]", "房间", "很", "干净"}
-    assert len(build_word_vocabulary(["房间很干净"] * 3, max_size=1)) == 3
-    assert (tokenizer.pad_token_id, tokenizer.unk_token_id) == (0, 1)
-    with pytest.raises(InputError, match=r"^texts: have no word 3 times"):
-        build_word_vocabulary([])
 
 
 def test_encoding(tokenizer):
@@ -177,7 +159,7 @@ def test_what_is_corrected_of_jiebatokenizer():
 
 def test_the_correction_leaves_less_unknown():
     texts = [row["text"] for row in load_reviews("train", 300)]
-    vocabulary = build_word_vocabulary(texts)
+    vocabulary = vocabulary_of(texts)
     stock, corrected = JiebaTokenizer(vocabulary), WordTokenizer(vocabulary)
     unknown = [0, 0]  # characters, since the two cut differently
     for row in load_reviews("dev", 100):

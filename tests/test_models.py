@@ -377,6 +377,8 @@ def test_names_of_classes_are_checked_before_saving(tmp_path):
             save_model(model, tokenizer, tmp_path / "m", labels)
     with pytest.raises(InputError, match=r"^label_list: repeats"):
         fresh(label_list=["a", "a"])
+    with pytest.raises(InputError, match=r"^num_classes: is 3; expected 2, as many as label_list"):
+        fresh(label_list=["a", "b"], num_classes=3)
     assert not (tmp_path / "m").exists()
 
 

@@ -119,18 +119,6 @@ def test_a_crf_is_compared_with_none_from_the_same_start(backbone, sentences):
     assert other.losses["with"][0] != first.losses["with"][0]
 
 
-def test_a_comparison_keeps_no_head_of_other_labels(backbone, sentences, tokenizer, tmp_path):
-    model = tagger_of(tokenizer, crf=False).model
-    model.config.id2label = dict(enumerate(reversed(LABELS)))
-    model.save_pretrained(str(tmp_path))
-    tokenizer.save_pretrained(str(tmp_path))
-    with pytest.warns(UserWarning, match="its head starts again"):
-        compare_crf(sentences, sentences, LABELS, tmp_path, max_steps=1)
-    more = [*LABELS, "B-X", "I-X"]
-    with pytest.warns(UserWarning, match="for 5 classes, not for .* starts again"):
-        compare_crf(sentences, sentences, more, backbone, max_steps=1)
-
-
 def test_layers_of_both_taggers_can_be_frozen(backbone, sentences):
     result = compare_crf(sentences, sentences, LABELS, backbone, frozen_layers=1, max_steps=1)
     for tagger in result.taggers.values():

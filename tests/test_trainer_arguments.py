@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import course_lib  # noqa: F401
-from course_lib.models.files import find_weights, read_weights
+from course_lib.models.files import read_weights
 from course_lib.runtime import InputError
 from course_lib.training import CourseTrainer
 from tools import trainer_arguments as page
@@ -633,7 +633,7 @@ def test_the_best_model_comes_back(tmp_path, rows, kind, metric, greater, best):
         **options,
     )
     assert Path(trainer.state.best_model_checkpoint).name == f"checkpoint-{best}"
-    saved = read_weights(find_weights(tmp_path / f"checkpoint-{best}"))
+    saved = read_weights(tmp_path / f"checkpoint-{best}" / "model.safetensors")
     for key, value in trainer.model.state_dict().items():
         np.testing.assert_array_equal(value.numpy(), saved[key])
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from course_lib.data import create_dataloader, load_reviews
 from course_lib.models import encoder_of, load_backbone, save_model
-from course_lib.models.backbone import default_backbone
 from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import seed_everything
+from course_lib.runtime import data_dir, seed_everything
 from course_lib.tasks.vocabulary import add_words, cutter, pretrain_words
 from course_lib.tasks.vocabulary.added_words import VECTORS
 from course_lib.tasks.vocabulary.cutting import lower
@@ -144,7 +143,7 @@ def compare_vocabulary(
         One row per test review: "label", and the class that each method predicts.
         `attrs["tokens"]` is the mean number of tokens of a training review, by method.
     """
-    source = str(backbone or default_backbone())
+    source = str(backbone or os.environ.get("COURSE_BACKBONE") or data_dir() / "backbone")
     train, test = load_reviews("train"), load_reviews("test", max_examples=test_examples)
     drawn = [train[int(i)] for i in np.random.default_rng(seed).permutation(len(train))]
     labeled = MapDataset(drawn[:train_examples], label_list=train.label_list)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from course_lib.models import freeze_layers, suggested_learning_rate
-from course_lib.models.backbone import check_head
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.notebook.style import (
     COLORS,
@@ -82,7 +81,6 @@ def compare_crf(
                 str(backbone), num_classes=len(label_list), ignore_mismatched_sizes=True
             )
             tokenizer = AutoTokenizer.from_pretrained(str(backbone))
-        check_head(model, backbone, label_list)
         freeze_layers(model, frozen_layers)
         tagger = BackboneTagger(model, tokenizer, label_list, crf)
         rate = learning_rate or suggested_learning_rate(model)

@@ -20,15 +20,7 @@ from typing import Any
 
 from course_lib.models import encoder_of
 from course_lib.models.backbone import CUT
-from course_lib.models.files import (
-    check_saved,
-    check_sizes,
-    check_weights,
-    find_weights,
-    read_config,
-    read_weights,
-    shapes_of,
-)
+from course_lib.models.files import check_weights, read_saved, read_weights, shapes_of
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
 from course_lib.runtime.files import read_unmixed
@@ -365,16 +357,12 @@ def load_pruned(directory: str | os.PathLike) -> paddle.nn.Layer:
 
 
 def _load_pruned(directory: Path) -> paddle.nn.Layer:
-    settings = read_config(directory / "config.json")
+    settings, weights, shapes = read_saved(directory)
     name = (settings.get("architectures") or [""])[0]
     kind = getattr(paddlenlp.transformers, name, None)
     if not (isinstance(kind, type) and issubclass(kind, PretrainedModel)):
         problem = f"names the class {name!r}, which PaddleNLP does not have"
         raise InputError(directory / "config.json", problem, "a model of PaddleNLP")
-    weights = find_weights(directory)
-    state = read_weights(weights)
-    shapes = {key: value.shape for key, value in state.items()}
-    check_sizes(directory / "config.json", settings, shapes)
     with quiet_paddlenlp():
         config = kind.config_class.from_pretrained(str(directory))  # type: ignore[attr-defined]
         random = paddle.get_rng_state()
@@ -384,8 +372,7 @@ def _load_pruned(directory: Path) -> paddle.nn.Layer:
         _check_sizes_per_layer(directory / "config.json", settings, model)
         model = cut(model, *([range(n) for n in settings[name]] for name in (HEADS, NEURONS)))
     check_weights(weights, shapes, shapes_of(model), "the weights that belong to config.json")
-    check_saved(directory)
-    model.set_state_dict(state)
+    model.set_state_dict(read_weights(weights))
     model.eval()
     return model
 

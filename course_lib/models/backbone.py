@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,18 +13,12 @@ from course_lib import runtime
 from course_lib.models.files import (
     SAVED,
     Shapes,
-    check_saved,
-    check_sizes,
-    check_vocabulary,
     check_weights,
-    class_names,
-    find_weights,
     load_tokenizer,
     read_config,
+    read_saved,
     save_pretrained,
-    saved_labels,
     shapes_of,
-    weight_shapes,
 )
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.models.vocabulary import build_vocabulary
@@ -107,8 +101,11 @@ def load_backbone(
     """
     if name_or_path == "":  # often a shell variable that is not set
         raise InputError("name_or_path", "is empty", "a directory, a hub's name, or None")
-    name = str(name_or_path or default_backbone())
+    name = str(name_or_path or _default_backbone())
     if label_list is not None:
+        if num_classes not in (None, len(label_list)):
+            expected = f"{len(label_list)}, as many as label_list has names"
+            raise InputError("num_classes", f"is {num_classes}", expected)
         num_classes = len(label_list)
     with trust_pickles(trust_pickle), quiet_paddlenlp():
         if Path(name).is_dir() and name != "fresh":
@@ -171,7 +168,7 @@ def _name_classes(model: paddle.nn.Layer, label_list: Sequence[str]) -> None:
     model.config.label2id = {label: index for index, label in enumerate(label_list)}
 
 
-def default_backbone() -> str:
+def _default_backbone() -> str:
     """The name that `load_backbone` takes when none is given: COURSE_BACKBONE, or what is there."""
     named = os.environ.get("COURSE_BACKBONE")
     if named:
@@ -214,26 +211,23 @@ def _from_directory(
     config: dict,
     trained: bool,
 ):
+    settings, weights, shapes = read_saved(directory)
     config_file = directory / "config.json"
-    settings = read_config(config_file)
     if any(settings.get(key) is not None for key in CUT):
         problem = "holds a pruned model, whose layers have shapes of their own"
         raise InputError(directory, problem, "course_lib.compression.load_pruned to load it")
-    weights = find_weights(directory)
-    shapes = weight_shapes(weights)
-    check_sizes(config_file, settings, shapes)
-    check_vocabulary(directory / "vocab.txt", config.get("vocab_size", settings.get("vocab_size")))
-    names, head = class_names(config_file, settings), _head_size(shapes)
+    if not (directory / "vocab.txt").is_file():
+        raise InputError(directory, "has no vocab.txt", SAVED)
+    names, head = _class_names(config_file, settings), _head_size(shapes)
     _check_task(config_file, settings, names, head, trained)
     change = None
     if head is not None:
-        change = _change_of_classes(directory, head, num_classes, label_list)
+        change = _change_of_classes(names, head, num_classes, label_list)
         change = change or _change_of_kind(settings, config)
     if change and trained:
         raise InputError(directory, f"was trained for {change[0]}", f"one for {change[1]}")
     if change:
         config = {"problem_type": None, **config}
-    check_saved(directory)
     try:
         model = AutoModelForSequenceClassification.from_pretrained(
             str(directory),
@@ -271,10 +265,10 @@ def _check_task(
 
 
 def _change_of_classes(
-    directory: Path, head: int, num_classes: int | None, label_list: Sequence[str] | None
+    names: Sequence[str], head: int, num_classes: int | None, label_list: Sequence[str] | None
 ) -> tuple[str, str] | None:
     """What a directory's head was trained for and what is wanted instead, where they differ."""
-    names = saved_labels(directory)
+    names = _without_defaults(names)
     renamed = label_list is not None and names not in ([], list(label_list))
     if num_classes in (None, head) and not renamed:
         return None
@@ -308,22 +302,6 @@ def _check_encoder(file: Path, shapes: Shapes, model: paddle.nn.Layer, with_head
     check_weights(file, known, wanted, "the weights that belong to config.json")
 
 
-def check_head(
-    model: paddle.nn.Layer, directory: str | os.PathLike, label_list: Sequence[str]
-) -> None:
-    """Let a model that was loaded from a directory keep its head only for the classes it learned.
-
-    Where the head's names are others, or as many but in another order, it gets a new one of random
-    weights, and a warning says so. (PaddleNLP would train the old one on under new names.)
-    """
-    directory = Path(directory)
-    head = _head_size(weight_shapes(find_weights(directory))) if directory.is_dir() else None
-    if head is not None:
-        change = _change_of_classes(directory, head, len(label_list), label_list)
-        if change:
-            _renew_head(model, directory, *change)
-
-
 def check_same_labels(model: paddle.nn.Layer, directory: str | os.PathLike) -> None:
     """Refuse weights whose configuration beside them names other classes than the model.
 
@@ -332,7 +310,8 @@ def check_same_labels(model: paddle.nn.Layer, directory: str | os.PathLike) -> N
     """
     ours = getattr(getattr(model, "config", None), "id2label", None) or {}
     ours = [ours[index] for index in sorted(ours)]
-    theirs = saved_labels(directory) if Path(directory, "config.json").is_file() else []
+    file = Path(directory, "config.json")
+    theirs = _without_defaults(_class_names(file, read_config(file)) if file.is_file() else [])
     if theirs and ours and ours != theirs:
         problem = f"is of a model for {_classes(theirs, 0)}"
         raise InputError(directory, problem, f"one for {_classes(ours, 0)}, in this order")
@@ -378,6 +357,34 @@ def _from_hub(name: str, num_classes: int, config: dict):
 
 def _is_head(name: str) -> bool:
     return name.startswith(HEAD_PREFIX)
+
+
+def _class_names(path: Path, settings: Mapping) -> list[str]:
+    """The names in a configuration's id2label by id; empty where it has none.
+
+    Raises:
+        InputError: id2label is not a mapping of 0, 1, 2, ... to different names.
+    """
+    mapping = settings.get("id2label")
+    if mapping is None:
+        return []
+    expected = 'one name for each class, such as {"0": "negative", "1": "positive"}'
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise InputError(path, "its id2label is not a mapping of ids to names", expected)
+    if set(mapping) != {str(index) for index in range(len(mapping))}:
+        problem = f"the ids in its id2label are {', '.join(mapping)[:60]}"
+        raise InputError(path, problem, f"0 to {len(mapping) - 1}, each once")
+    names = [mapping[str(index)] for index in range(len(mapping))]
+    if not all(isinstance(name, str) and name.strip() for name in names):
+        raise InputError(path, "a name in its id2label is empty or not a string", expected)
+    if len(set(names)) < len(names):
+        raise InputError(path, "its id2label repeats a name", expected)
+    return names
+
+
+def _without_defaults(names: Sequence[str]) -> list[str]:
+    """The names of classes; empty where they are those that PaddleNLP gives by itself."""
+    return [] if names == [f"LABEL_{number}" for number in range(len(names))] else list(names)
 
 
 def _head_size(shapes: Shapes) -> int | None:

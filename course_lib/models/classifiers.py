@@ -1,7 +1,7 @@
-"""Two small classifiers that start from random weights: a text CNN and a BiLSTM.
+"""A small classifier that starts from random weights: a text CNN.
 
-Both read ids of words or characters, padded on the right, and give the same logits however much
-padding a batch has. `fit`, `evaluate` and `predict` take them as they take a transformer.
+It reads ids of words or characters, padded on the right, and gives the same logits however much
+padding a batch has. `fit`, `evaluate` and `predict` take it as they take a transformer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ class TextCNN(nn.Layer):
         label_list: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        self.config = _config(vocab_size, num_classes, pad_id, label_list)
+        self.config = PretrainedConfig(  # what `predict` and `suggested_learning_rate` read
+            num_labels=num_classes, pad_token_id=pad_id, suggested_learning_rate=LEARNING_RATE
+        )
+        if label_list is not None:
+            self.config.id2label = dict(enumerate(label_list))
         self.embedding = nn.Embedding(vocab_size, embedding_size)
         self.convolutions = nn.LayerList(
             nn.Conv1D(embedding_size, num_filters, width, padding=width // 2)
@@ -76,64 +80,9 @@ class TextCNN(nn.Layer):
         return self.classifier(self.dropout(paddle.concat(pooled, axis=-1)))
 
 
-class BiLSTM(nn.Layer):
-    """An LSTM in each direction, the mean of its states over the text, one linear layer.
-
-    After Alex Graves and Jürgen Schmidhuber, "Framewise phoneme classification with bidirectional
-    LSTM and other neural network architectures", Neural Networks 18, 2005; the mean over time
-    makes one vector of a text.
-
-    Args:
-        vocab_size, num_classes, pad_id, embedding_size, label_list: as for `TextCNN`.
-        hidden_size: width of the states of one direction.
-        dropout: on the embeddings and before the linear layer.
-    """
-
-    def __init__(
-        self,
-        vocab_size: int,
-        num_classes: int = 2,
-        pad_id: int = 0,
-        embedding_size: int = 128,
-        hidden_size: int = 96,
-        dropout: float = 0.3,
-        label_list: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__()
-        self.config = _config(vocab_size, num_classes, pad_id, label_list)
-        self.embedding = nn.Embedding(vocab_size, embedding_size)
-        self.lstm = nn.LSTM(embedding_size, hidden_size, direction="bidirect")
-        self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(2 * hidden_size, num_classes)
-
-    def forward(
-        self, input_ids: paddle.Tensor, token_type_ids: paddle.Tensor | None = None
-    ) -> paddle.Tensor:
-        """Classify a batch; shapes as for `TextCNN.forward`."""
-        mask = _mask(input_ids, self.config.pad_token_id)  # [N, L, 1]
-        lengths = mask.sum(axis=[1, 2])
-        embedded = self.dropout(self.embedding(input_ids))
-        # sequence_length lets the backward direction begin at the last token, not in the padding
-        states, _ = self.lstm(embedded, sequence_length=lengths.astype("int32"))
-        mean = (states * mask).sum(axis=1) / lengths.unsqueeze(-1)
-        return self.classifier(self.dropout(mean))
-
-
 def _mask(input_ids: paddle.Tensor, pad_id: int) -> paddle.Tensor:
     """1.0 for tokens and 0.0 for padding; a row of padding alone counts as one token of it."""
     real = (input_ids != pad_id).astype("float32")
     first = paddle.zeros_like(real)
     first[:, 0] = 1.0
     return paddle.maximum(real, first).unsqueeze(-1)
-
-
-def _config(
-    vocab_size: int, num_classes: int, pad_id: int, label_list: Sequence[str] | None
-) -> PretrainedConfig:
-    """The settings that `predict` and `suggested_learning_rate` read."""
-    config = PretrainedConfig(
-        num_labels=num_classes, pad_token_id=pad_id, suggested_learning_rate=LEARNING_RATE
-    )
-    if label_list is not None:
-        config.id2label = dict(enumerate(label_list))
-    return config

@@ -3,18 +3,13 @@
 The two libraries hold the same numbers under different names, and a Linear keeps its matrix the
 other way round: [outputs, inputs] in PyTorch, [inputs, outputs] in Paddle. Embeddings, layer norms
 and the masked-LM decoder (which shares the embeddings) are equal in both.
-
-    python -m course_lib.models.convert to_paddle model.safetensors converted.safetensors
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from course_lib.models.files import (
@@ -34,37 +29,30 @@ from paddlenlp.transformers import BertConfig, BertModel, ErnieConfig, ErnieMode
 
 MODELS = {"bert": (BertConfig, BertModel), "ernie": (ErnieConfig, ErnieModel)}
 
-# PyTorch name, Paddle name, both without the model's prefix; {n} is a layer, {p} weight or bias.
-# The third item tells whether the matrix is transposed.
-_ENCODER = (
-    ("embeddings.word_embeddings.weight", "embeddings.word_embeddings.weight", False),
-    ("embeddings.position_embeddings.weight", "embeddings.position_embeddings.weight", False),
-    ("embeddings.token_type_embeddings.weight", "embeddings.token_type_embeddings.weight", False),
-    ("embeddings.task_type_embeddings.weight", "embeddings.task_type_embeddings.weight", False),
-    ("embeddings.LayerNorm.{p}", "embeddings.layer_norm.{p}", False),
-    ("encoder.layer.{n}.attention.self.query.{p}", "encoder.layers.{n}.self_attn.q_proj.{p}", True),
-    ("encoder.layer.{n}.attention.self.key.{p}", "encoder.layers.{n}.self_attn.k_proj.{p}", True),
-    ("encoder.layer.{n}.attention.self.value.{p}", "encoder.layers.{n}.self_attn.v_proj.{p}", True),
-    (
-        "encoder.layer.{n}.attention.output.dense.{p}",
-        "encoder.layers.{n}.self_attn.out_proj.{p}",
-        True,
-    ),
-    ("encoder.layer.{n}.attention.output.LayerNorm.{p}", "encoder.layers.{n}.norm1.{p}", False),
-    ("encoder.layer.{n}.intermediate.dense.{p}", "encoder.layers.{n}.linear1.{p}", True),
-    ("encoder.layer.{n}.output.dense.{p}", "encoder.layers.{n}.linear2.{p}", True),
-    ("encoder.layer.{n}.output.LayerNorm.{p}", "encoder.layers.{n}.norm2.{p}", False),
-    ("pooler.dense.{p}", "pooler.dense.{p}", True),
+# What PyTorch calls a part, and what Paddle calls it. The first that a name holds is replaced.
+_PARTS = (
+    ("attention.self.query.", "self_attn.q_proj."),
+    ("attention.self.key.", "self_attn.k_proj."),
+    ("attention.self.value.", "self_attn.v_proj."),
+    ("attention.output.dense.", "self_attn.out_proj."),
+    ("attention.output.LayerNorm.", "norm1."),
+    ("intermediate.dense.", "linear1."),
+    ("output.dense.", "linear2."),
+    ("output.LayerNorm.", "norm2."),
+    ("embeddings.LayerNorm.", "embeddings.layer_norm."),
+    ("transform.dense.", "transform."),
+    ("transform.LayerNorm.", "layer_norm."),
+    ("predictions.bias", "predictions.decoder_bias"),
+    ("qa_outputs.", "classifier."),
 )
-_HEADS = (
-    ("cls.predictions.transform.dense.{p}", "cls.predictions.transform.{p}", True),
-    ("cls.predictions.transform.LayerNorm.{p}", "cls.predictions.layer_norm.{p}", False),
-    ("cls.predictions.decoder.weight", "cls.predictions.decoder.weight", False),
-    ("cls.predictions.bias", "cls.predictions.decoder_bias", False),
-    ("cls.predictions.decoder.bias", "cls.predictions.decoder.bias", False),
-    ("classifier.{p}", "classifier.{p}", True),
-    ("qa_outputs.{p}", "classifier.{p}", True),
+# Paddle's names.
+_KNOWN = re.compile(
+    r"(embeddings\.(\w+_embeddings|layer_norm)|pooler\.dense|classifier"
+    r"|encoder\.layers\.\d+\.(self_attn\.(q|k|v|out)_proj|linear[12]|norm[12])"
+    r"|cls\.predictions\.(transform|layer_norm|decoder))\.(weight|bias)"
+    r"|cls\.predictions\.decoder_bias"
 )
+_ALIKE = re.compile(r"embeddings\.|cls\.predictions\.decoder\.")  # not the other way round
 # PyTorch keeps index tables among the weights; they hold 0, 1, 2, ... and Paddle makes its own.
 _TABLES = re.compile(r"(.*\.)?embeddings\.(position_ids|token_type_ids)")
 
@@ -84,7 +72,12 @@ def to_paddle(weights: Arrays, model: str = "ernie") -> dict[str, np.ndarray]:
     Raises:
         InputError: a weight that BERT and ERNIE do not have, or one whose shape cannot be right.
     """
-    converted = _convert(weights, model, to_torch=False)
+    converted = {}
+    for name, array in weights.items():
+        if not _TABLES.fullmatch(name):
+            bare = _bare(name).replace("encoder.layer.", "encoder.layers.")
+            renamed = next((bare.replace(*pair) for pair in _PARTS if pair[0] in bare), bare)
+            converted[_with_prefix(renamed, model)] = _turned(renamed, array, name)
     for one, other in (("decoder_bias", "decoder.bias"), ("decoder.bias", "decoder_bias")):
         if f"cls.predictions.{one}" in converted:
             converted.setdefault(f"cls.predictions.{other}", converted[f"cls.predictions.{one}"])
@@ -105,7 +98,34 @@ def to_torch(
     Raises:
         InputError: as for `to_paddle`.
     """
-    return _convert(weights, model, to_torch=True, question_answering=question_answering)
+    converted = {}
+    for name, array in weights.items():
+        bare = _bare(name)
+        pairs = _PARTS if question_answering else _PARTS[:-1]
+        renamed = next((bare.replace(ours, theirs) for theirs, ours in pairs if ours in bare), bare)
+        renamed = renamed.replace("encoder.layers.", "encoder.layer.")
+        converted[_with_prefix(renamed, model)] = _turned(bare, array, name)
+    return converted
+
+
+def _bare(name: str) -> str:
+    """A weight's name without the model's prefix."""
+    return name.partition(".")[2] if name.startswith(("bert.", "ernie.")) else name
+
+
+def _with_prefix(name: str, model: str) -> str:
+    return f"{model}.{name}" if name.startswith(("embeddings", "encoder", "pooler")) else name
+
+
+def _turned(name: str, array: np.ndarray, named: str) -> np.ndarray:
+    """The array under Paddle's `name` as the other library keeps it; errors say `named`."""
+    if not _KNOWN.fullmatch(name):
+        raise InputError(named, "is not a weight of BERT or ERNIE", "one of their weights")
+    if not name.endswith("weight") or "norm" in name or _ALIKE.match(name):
+        return array
+    if array.ndim != 2:
+        raise InputError(named, f"has shape {list(array.shape)}", "a matrix")
+    return np.ascontiguousarray(array.T)
 
 
 def convert_directory(
@@ -129,7 +149,16 @@ def convert_directory(
     file = source / "model.safetensors"
     weights = to_paddle(read_weights(file), model)
     config = {name: theirs[name] for name in _CONFIG if name in theirs}
-    _check_encoder(file, weights, source / "config.json", config, model)
+    shapes = {name.removeprefix(f"{model}."): array.shape for name, array in weights.items()}
+    check_sizes(source / "config.json", config, shapes)
+    config_class, encoder_class = MODELS[model]
+    wanted = shapes_of(encoder_class(config_class(**config)))
+    encoder = {
+        name: shape
+        for name, shape in shapes.items()
+        if name in wanted or name.startswith("encoder.")
+    }
+    check_weights(file, encoder, wanted, "the weights that belong to config.json")
     config |= {"model_type": model, "architectures": [f"{model.capitalize()}ForMaskedLM"]}
     vocabulary = Path(vocab_file or source / "vocab.txt")
     if not vocabulary.is_file():
@@ -149,80 +178,3 @@ _CONFIG = ("attention_probs_dropout_prob", "hidden_act", "hidden_dropout_prob", 
 _CONFIG += ("initializer_range", "intermediate_size", "max_position_embeddings")
 _CONFIG += ("num_attention_heads", "num_hidden_layers", "pad_token_id")
 _CONFIG += ("type_vocab_size", "vocab_size")
-
-
-def _check_encoder(
-    file: Path, weights: Arrays, config_file: Path, config: Mapping, model: str
-) -> None:
-    """Compare the encoder's weights with an encoder built from the configuration."""
-    shapes = {_split_prefix(name)[1]: array.shape for name, array in weights.items()}
-    check_sizes(config_file, config, shapes)
-    config_class, encoder_class = MODELS[model]
-    wanted = shapes_of(encoder_class(config_class(**config)))
-    shapes = {name: shape for name, shape in shapes.items() if name in wanted}
-    check_weights(file, shapes, wanted, "the weights that belong to config.json")
-
-
-def _convert(
-    weights: Arrays, model: str, to_torch: bool, question_answering: bool = False
-) -> dict[str, np.ndarray]:
-    unwanted = "classifier" if question_answering else "qa_outputs"
-    rows = [row for row in _HEADS if not (to_torch and row[0].startswith(unwanted))]
-    converted: dict[str, np.ndarray] = {}
-    for name, array in weights.items():
-        if not to_torch and _TABLES.fullmatch(name):
-            continue
-        bare = _split_prefix(name)[1]
-        renamed, prefix = _rename(bare, _ENCODER, to_torch), f"{model}."
-        if renamed is None:
-            renamed, prefix = _rename(bare, rows, to_torch), ""
-        if renamed is None:
-            side = "PaddleNLP's" if to_torch else "PyTorch's"
-            raise InputError(name, f"is not a weight of {side} BERT or ERNIE", "a BERT or ERNIE")
-        new, turned = renamed
-        if turned and bare.endswith("weight"):
-            if array.ndim != 2:
-                raise InputError(name, f"has shape {list(array.shape)}", "a matrix")
-            array = np.ascontiguousarray(array.T)
-        converted[prefix + new] = array
-    return converted
-
-
-def _rename(name: str, table, to_torch: bool) -> tuple[str, bool] | None:
-    for torch_name, paddle_name, turned in table:
-        old, new = (paddle_name, torch_name) if to_torch else (torch_name, paddle_name)
-        pattern = re.escape(old).replace(r"\{n\}", r"(?P<n>\d+)")
-        pattern = pattern.replace(r"\{p\}", r"(?P<p>weight|bias)")
-        match = re.fullmatch(pattern, name)
-        if match:
-            return new.format(**match.groupdict()), turned
-    return None
-
-
-def _split_prefix(name: str) -> tuple[str, str]:
-    first, _, rest = name.partition(".")
-    return (first, rest) if first in MODELS else ("", name)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Convert one .safetensors file; the exit status is 2 when an input is not as expected."""
-    parser = argparse.ArgumentParser(prog="python -m course_lib.models.convert")
-    parser.add_argument("direction", choices=("to_paddle", "to_torch"))
-    parser.add_argument("source", type=Path, help=".safetensors to read")
-    parser.add_argument("target", type=Path, help=".safetensors to write")
-    parser.add_argument("--model", choices=MODELS, help="prefix of the result")
-    options = parser.parse_args(arguments)
-    try:
-        weights = read_weights(options.source)
-        if options.direction == "to_paddle":
-            write_weights(options.target, to_paddle(weights, options.model or "ernie"), "np")
-        else:
-            write_weights(options.target, to_torch(weights, options.model or "bert"), "pt")
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

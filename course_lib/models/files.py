@@ -7,7 +7,6 @@ code. The pickles of others are read by `course_lib.models.pickles`.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -137,7 +136,7 @@ def check_weights(where, shapes: Shapes, wanted: Shapes, expected: str) -> None:
         raise InputError(where, problem, expected)
 
 
-def find_weights(directory: Path) -> Path:
+def _find_weights(directory: Path) -> Path:
     """Find the weight file of a model's directory.
 
     Raises:
@@ -173,7 +172,7 @@ def save_pretrained(directory: Path, model, tokenizer=None, more: Iterable[str] 
     )
     if tokenizer is not None:
         save_tokenizer(directory, tokenizer)
-    list_files(directory, more)
+    _list_files(directory, more)
 
 
 def save_tokenizer(directory: Path, tokenizer) -> None:
@@ -182,7 +181,7 @@ def save_tokenizer(directory: Path, tokenizer) -> None:
     tokenizer.save_pretrained(str(directory))
 
 
-def list_files(directory: Path, more: Iterable[str] = ()) -> None:
+def _list_files(directory: Path, more: Iterable[str] = ()) -> None:
     """Write the manifest of a model's files that have just been written."""
     names = {"config.json", *WEIGHT_FILES, *VOCABULARIES, *more}
     names = [name for name in names if (directory / name).is_file()]
@@ -192,7 +191,28 @@ def list_files(directory: Path, more: Iterable[str] = ()) -> None:
 # ---- reading and checking a directory
 
 
-def check_saved(directory: Path) -> None:
+def read_saved(directory: Path) -> tuple[dict, Path, Shapes]:
+    """Read and check what a model's directory holds, before PaddleNLP loads it.
+
+    Returns:
+        Its configuration, its weight file, and the shapes of the weights by name.
+
+    Raises:
+        InputError: a file is missing, damaged, or was changed after it was saved; configuration,
+            weights and vocabulary do not fit each other.
+    """
+    config_file = directory / "config.json"
+    settings = read_config(config_file)
+    weights = _find_weights(directory)
+    shapes = weight_shapes(weights)
+    check_sizes(config_file, settings, shapes)
+    if (directory / "vocab.txt").is_file():
+        _check_vocabulary(directory / "vocab.txt", settings.get("vocab_size"))
+    _check_saved(directory)
+    return settings, weights, shapes
+
+
+def _check_saved(directory: Path) -> None:
     """Refuse a model's directory in which a file has changed since `save_pretrained`.
 
     One without a manifest is let pass.
@@ -241,40 +261,6 @@ def read_config(path: Path) -> dict:
     return settings
 
 
-def class_names(path: Path, settings: Mapping) -> list[str]:
-    """The names in a configuration's id2label by id; empty where it has none.
-
-    Raises:
-        InputError: id2label is not a mapping of 0, 1, 2, ... to different names.
-    """
-    mapping = settings.get("id2label")
-    if mapping is None:
-        return []
-    expected = 'one name for each class, such as {"0": "negative", "1": "positive"}'
-    if not isinstance(mapping, Mapping) or not mapping:
-        raise InputError(path, "its id2label is not a mapping of ids to names", expected)
-    if set(mapping) != {str(index) for index in range(len(mapping))}:
-        problem = f"the ids in its id2label are {', '.join(mapping)[:60]}"
-        raise InputError(path, problem, f"0 to {len(mapping) - 1}, each once")
-    names = [mapping[str(index)] for index in range(len(mapping))]
-    if not all(isinstance(name, str) and name.strip() for name in names):
-        raise InputError(path, "a name in its id2label is empty or not a string", expected)
-    if len(set(names)) < len(names):
-        raise InputError(path, "its id2label repeats a name", expected)
-    return names
-
-
-def saved_labels(directory: str | os.PathLike) -> list[str]:
-    """The names of a saved model's classes by id; empty where they have no names.
-
-    Raises:
-        InputError: config.json is missing or damaged.
-    """
-    file = Path(directory, "config.json")
-    names = class_names(file, read_config(file))
-    return [] if names == [f"LABEL_{number}" for number in range(len(names))] else names
-
-
 def check_sizes(where, config: Mapping, shapes: Shapes) -> None:
     """Refuse a configuration of sizes that its weights cannot have, before memory runs out.
 
@@ -301,17 +287,15 @@ def check_sizes(where, config: Mapping, shapes: Shapes) -> None:
             raise InputError(where, problem, f"a whole number, at most {limit} by the weights")
 
 
-def check_vocabulary(path: Path, vocab_size: object) -> None:
+def _check_vocabulary(path: Path, vocab_size: object) -> None:
     """Compare the tokens of vocab.txt and added_tokens.json with the rows of the embedding.
 
     A missing token would shift the ids of all that follow it. The published ERNIEs of 18,000 and
     40,000 rows have a few rows more than tokens, rounded up to whole thousands.
 
     Raises:
-        InputError: a file is missing or damaged, or the numbers differ.
+        InputError: a file is damaged, or the numbers differ.
     """
-    if not path.is_file():
-        raise InputError(path.parent, "has no vocab.txt", SAVED)
     if not isinstance(vocab_size, int):  # left to the class's default, which nothing can compare
         return
     try:

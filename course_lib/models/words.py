@@ -1,43 +1,11 @@
-"""Words instead of characters: a vocabulary from a corpus, and a tokenizer over it."""
+"""Words instead of characters: a tokenizer over a vocabulary of words."""
 
 from __future__ import annotations
-
-import logging
-from collections.abc import Iterable
 
 from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
 
-import jieba
 from paddlenlp.data import JiebaTokenizer, Vocab
-
-PAD, UNK = "[PAD]", "[UNK]"
-
-
-def build_word_vocabulary(
-    texts: Iterable[str], min_count: int = 3, max_size: int | None = None
-) -> Vocab:
-    """Cut texts into words with jieba's own dictionary and number the words.
-
-    Args:
-        texts: training texts only; a vocabulary built from test texts has seen the test.
-        min_count: how often a word must occur; rarer ones become [UNK].
-        max_size: at most so many words, the most frequent ones; None keeps all.
-
-    Returns:
-        A PaddleNLP Vocab: [PAD] has id 0, [UNK] 1, then the words by falling count.
-
-    Raises:
-        InputError: no word is frequent enough.
-    """
-    jieba.setLogLevel(logging.WARNING)  # else it says where it caches its dictionary
-    rows = [[word for word in jieba.lcut(text) if not is_blank(word)] for text in texts]
-    vocabulary = Vocab.build_vocab(
-        rows, min_freq=min_count, max_size=max_size, pad_token=PAD, unk_token=UNK
-    )
-    if len(vocabulary) == 2:
-        raise InputError("texts", f"have no word {min_count} times", "more texts, or min_count=1")
-    return vocabulary
 
 
 class WordTokenizer:
@@ -51,7 +19,7 @@ class WordTokenizer:
     them out, so many words of the vocabulary are never found and become [UNK] in pieces. And
     jieba's hidden Markov model glues characters that it does not know together into words that are
     not in the vocabulary; it is switched off. What stays: jieba always cuts at symbols other than
-    +#&._%- (冯·诺依曼), so `build_word_vocabulary` gives no such word, and none is ever found.
+    +#&._%- (冯·诺依曼), so no such word is ever found.
 
     Args:
         vocabulary: with a pad_token and an unk_token.

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import course_lib  # noqa: F401  before paddle
 from course_lib.models.convert import convert_directory
-from course_lib.models.files import list_files
 from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime.manifest import describe_files, read_manifest, write_manifest
 
 import numpy as np
 import paddle
@@ -38,7 +38,7 @@ def main() -> int:
     config = json.loads(path.read_text()) | {"suggested_learning_rate": options.learning_rate}
     with atomic_file(path) as handle:
         handle.write(json.dumps(config, indent=2) + "\n")
-    list_files(options.output)
+    write_manifest(options.output, describe_files(options.output, read_manifest(options.output)))
     gaps = compare(options.output, options.exported / "states.npz")
     print(json.dumps(gaps))
     return 0 if max(gaps.values()) < TOLERANCE else 1

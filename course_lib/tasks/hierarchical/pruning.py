@@ -10,9 +10,9 @@ from pathlib import Path
 from course_lib.compression import CompressTrainer
 from course_lib.deploy import Predictor
 from course_lib.deploy.files import DESCRIPTION
-from course_lib.models.files import list_files
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.files import read_json
+from course_lib.runtime.manifest import describe_files, read_manifest, write_manifest
 from course_lib.tasks.hierarchical.model import (
     Classifier,
     brief,
@@ -77,6 +77,7 @@ def prune(
             json.dump(description, file, ensure_ascii=False, indent=1)
         if holds_weights(path.parent):
             save_thresholds(path.parent, thresholds)
-            list_files(path.parent, [THRESHOLDS])
+            files = describe_files(path.parent, [THRESHOLDS])
+            write_manifest(path.parent, read_manifest(path.parent) | files)
         rows.append(brief(true, decode(probabilities, taxonomy, thresholds)))
     return frame.assign(**pd.DataFrame(rows))

@@ -12,15 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from course_lib.models.files import (
-    check_saved,
-    check_sizes,
-    check_vocabulary,
-    find_weights,
-    read_config,
-    save_pretrained,
-    weight_shapes,
-)
+from course_lib.models.files import read_saved, save_pretrained
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.tasks.vocabulary.cutting import Cut, lower
@@ -197,10 +189,7 @@ def load_with_words(
             common reason is a forgotten added_tokens.json: the tokenizer would cut the words again.
     """
     directory = Path(directory)
-    settings = read_config(directory / "config.json")
-    check_vocabulary(directory / "vocab.txt", settings.get("vocab_size"))
-    check_sizes(directory / "config.json", settings, weight_shapes(find_weights(directory)))
-    check_saved(directory)
+    read_saved(directory)
     try:
         with quiet_paddlenlp():
             model = model_class.from_pretrained(str(directory), **config)
