@@ -4,7 +4,6 @@
     python tools/notebooks.py execute [NAME ...]       run solutions/ afresh and save the outputs
     python tools/notebooks.py import FILE.py NOTEBOOK  percent script -> notebook in solutions/
     python tools/notebooks.py export NOTEBOOK FILE.py  and back
-    python tools/notebooks.py html NAME [--output F]   one page to look at in a browser
 
 A chapter may be edited in JupyterLab or as a script in jupytext's percent format. `import` keeps
 the identifiers of cells that stayed the same, and their outputs down to the first code cell that
@@ -216,23 +215,15 @@ def export_script(source: str | os.PathLike, script: str | os.PathLike) -> None:
 
 
 def _require_same_cells(notebook: NotebookNode, back: NotebookNode, where: Path) -> None:
-    empty = nbformat.v4.new_raw_cell()  # in place of those that the other has more
-    for number, (cell, other) in enumerate(
-        zip_longest(notebook.cells, back.cells, fillvalue=empty), 1
-    ):
-        place = f"{where}, cell {number}"
-        pairs = zip_longest(cell.source.split("\n"), other.source.split("\n"))
-        for line, (wanted, got) in enumerate(pairs, 1):
-            if wanted != got:
-                change = f"lose the line {wanted!r}"
-                if got is not None:
-                    change = f"turn the line {wanted!r} into {got!r}"
-                problem = f"a script would {change}"
-                raise InputError(place, problem, "a line that a percent script can hold", line)
-        for part in ("cell_type", "metadata", "attachments"):
-            if cell.get(part, {}) != other.get(part, {}):
-                problem = f"a script would change its {part.replace('_', ' ')}"
-                raise InputError(place, problem, "a cell that a percent script can hold")
+    parts = ("cell_type", "source", "metadata", "attachments")
+    cells, others = (
+        [{part: cell.get(part, {}) for part in parts} for cell in each.cells]
+        for each in (notebook, back)
+    )
+    for number, (cell, other) in enumerate(zip_longest(cells, others), 1):
+        if cell != other:
+            expected = "no line `# %%`, no magic in prose, no attachment, no empty line at its end"
+            raise InputError(f"{where}, cell {number}", "a script would change it", expected)
 
 
 # The learner's edition
@@ -430,16 +421,6 @@ def _short(error: Exception) -> str:
     return f"{name}: {value}" if name else first
 
 
-def html(path: Path, output: Path) -> None:
-    """Write a notebook with its saved outputs as one HTML page."""
-    import nbconvert
-
-    _require_suffix(output, ".html")
-    page, _ = nbconvert.HTMLExporter().from_notebook_node(read(path))
-    with atomic_file(output) as handle:
-        handle.write(page)
-
-
 # Command line
 
 
@@ -462,9 +443,6 @@ def main(arguments: list[str] | None = None) -> int:
     command = commands.add_parser("export", help="notebook -> percent script")
     command.add_argument("notebook", type=Path)
     command.add_argument("script", type=Path)
-    command = commands.add_parser("html", help="a page of one chapter, to look at")
-    command.add_argument("name")
-    command.add_argument("--output", type=Path)
     options = parser.parse_args(arguments)
     try:
         if options.command == "generate":
@@ -484,13 +462,8 @@ def main(arguments: list[str] | None = None) -> int:
             return min(failed, 1)
         if options.command == "import":
             import_script(options.script, options.notebook)
-        elif options.command == "export":
-            export_script(options.notebook, options.script)
         else:
-            path = chapters([options.name])[0]
-            output = options.output or Path(f"{path.stem}.html")
-            html(path, output)
-            print(output)
+            export_script(options.notebook, options.script)
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
