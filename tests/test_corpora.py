@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 
 import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
@@ -16,6 +14,7 @@ from tools.corpora.__main__ import CORPORA, main
 from tools.corpora.reporting import SHIPPED, interval, read_audit, write_checksums
 
 import pytest
+from processes import python
 
 ROOT = runtime.data_dir().parent
 
@@ -37,13 +36,8 @@ def test_rebuilding_gives_the_same_bits(tmp_path):
         ("people_daily", "people_daily/organisations.json"),
     ):
         (tmp_path / corpus).mkdir()
-        result = subprocess.run(
-            [sys.executable, "-m", "tools.corpora", "build", corpus],
-            env={**os.environ, "COURSE_DATA": str(tmp_path), "PYTHONHASHSEED": "1"},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
+        environment = {**os.environ, "COURSE_DATA": str(tmp_path), "PYTHONHASHSEED": "1"}
+        result = python("-m", "tools.corpora", "build", corpus, env=environment, cwd=ROOT)
         assert result.returncode == 0, result.stderr
         frozen = (runtime.data_dir() / name).read_bytes()
         assert (tmp_path / name).read_bytes() == frozen and len(frozen) < 120_000

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +20,7 @@ import yaml
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.version import Version
+from processes import run
 
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = ROOT / "requirements"
@@ -258,11 +258,10 @@ esac
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/find_python.sh").write_text(f"echo {commands / 'python3.11'}\n")
 
-    def make(*arguments: str) -> subprocess.CompletedProcess:
+    def make(*arguments: str):
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
-        pipes = {"capture_output": True, "text": True, "env": OUTSIDE}
-        done = subprocess.run(["make", *arguments], cwd=tmp_path, **pipes)
+        done = run("make", *arguments, cwd=tmp_path, env=OUTSIDE)
         done.log = log.read_text() if log.exists() else ""
         return done
 
@@ -314,18 +313,14 @@ def test_the_lock_follows_the_card(capabilities, lock, tmp_path):
     smi = tmp_path / "nvidia-smi"
     smi.write_text(f"#!/bin/sh\necho {capabilities}\n")
     smi.chmod(0o755)
-    done = subprocess.run(
-        ["make", "-n", "env", "-f", str(ROOT / "Makefile")],
-        cwd=shutil.copytree(REQUIREMENTS, tmp_path / "checkout" / "requirements").parent,
-        env={**OUTSIDE, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
+    place = shutil.copytree(REQUIREMENTS, tmp_path / "checkout" / "requirements").parent
+    environment = {**OUTSIDE, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = run("make", "-n", "env", "-f", ROOT / "Makefile", cwd=place, env=environment)
     assert f"requirements/{lock}.txt" in done.stdout + done.stderr or f"stamp-{lock}" in done.stderr
 
 
 def test_make_alone_lists_the_targets():
-    done = subprocess.run(["make"], cwd=ROOT, env=OUTSIDE, capture_output=True, text=True)
+    done = run("make", cwd=ROOT, env=OUTSIDE)
     targets = "env lab quickstart test lint doctor execute notebooks bench clean lock"
     for target in targets.split():
         assert re.search(rf"^  make {target}\s+\S", done.stdout, re.MULTILINE), target
@@ -334,13 +329,9 @@ def test_make_alone_lists_the_targets():
 # --- which Python
 
 
-def find_python(path: Path, *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        ["/bin/sh", ROOT / "tools/find_python.sh", *arguments],
-        env={"PATH": str(path), "HOME": str(path)},
-        capture_output=True,
-        text=True,
-    )
+def find_python(path: Path, *arguments: str):
+    environment = {"PATH": str(path), "HOME": str(path)}
+    return run("/bin/sh", ROOT / "tools/find_python.sh", *arguments, env=environment)
 
 
 def stand_in(path: Path, version: str | None = None, venv: bool = True) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import os
 import shutil
-import subprocess
 import textwrap
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tools import exercises, notebooks
 import pytest
 from course_kernel import course_kernel
 from exercise_runner import wrong_answers
+from processes import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = os.environ.get("COURSE_NBGRADER_PYTHON") or str(ROOT / ".venv-nbgrader/bin/python")
@@ -43,10 +43,7 @@ def nbgrader(course: Path, *arguments: str) -> None:
         "PATH": os.pathsep.join([str(Path(PYTHON).parent), os.environ["PATH"]]),
     }
     with course_kernel(**variables) as environment:
-        command = [PYTHON, "-m", "nbgrader", *arguments]
-        result = subprocess.run(
-            command, cwd=course, env=environment, capture_output=True, text=True
-        )
+        result = run(PYTHON, "-m", "nbgrader", *arguments, cwd=course, env=environment)
     assert result.returncode == 0, (result.stdout + result.stderr)[-3000:]
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 from course_lib.runtime import InputError
 from tools import new_chapter
 
 import pytest
+from processes import python
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,7 +22,7 @@ def run(tmp_path):
         shutil.copytree(ROOT / name, tmp_path / name)
     first = "00_environment"
     files = [f"{kind}/{first}.ipynb" for kind in ("solutions", "notebooks")]
-    helpers = ("course_kernel", "exercise_runner")
+    helpers = ("course_kernel", "exercise_runner", "processes")
     tests = [f"tests/{each}.py" for each in ("test_notebooks", *helpers)]
     for name in [*files, *tests, "README.md", "conftest.py", "pyproject.toml"]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -34,15 +33,8 @@ def run(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
     def run(*command: str) -> tuple[int, str]:
-        process = subprocess.run(
-            [sys.executable, *command],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        return process.returncode, process.stdout
+        done = python(*command, cwd=tmp_path, env=environment)
+        return done.returncode, done.stdout + done.stderr
 
     return run
 

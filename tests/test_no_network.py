@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import python
 
 OFFLINE = Path(__file__).parent / "offline"
 
@@ -38,14 +37,8 @@ print(words)
 """
 
 
-def run(code: str, log: Path, *args: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-c", code, *args],
-        env={**os.environ, "COURSE_NETWORK_LOG": str(log)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+def run(code: str, log: Path, *args):
+    return python("-c", code, *args, env={**os.environ, "COURSE_NETWORK_LOG": str(log)})
 
 
 def records(log: Path) -> list[dict]:
@@ -91,13 +84,13 @@ socket.getaddrinfo("localhost", 80)
 unix = socket.socket(socket.AF_UNIX); unix.bind(sys.argv[1]); unix.listen()
 socket.socket(socket.AF_UNIX).connect(sys.argv[1])
 """
-    done = run(code, tmp_path / "log", str(tmp_path / "s"))
+    done = run(code, tmp_path / "log", tmp_path / "s")
     assert done.returncode == 0, done.stderr
     assert not records(tmp_path / "log")
 
 
 def test_a_session_of_the_course_connects_to_nothing(tmp_path):
-    done = run(FLOW, tmp_path / "log", str(tmp_path))
+    done = run(FLOW, tmp_path / "log", tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "[1, 2]" in done.stdout and "房间" in done.stdout
     assert records(tmp_path / "log") == []

@@ -8,8 +8,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +24,7 @@ import psutil
 import pytest
 from course_kernel import course_kernel
 from exercise_runner import wrong_answers
+from processes import python, run
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = notebooks.chapters()
@@ -272,8 +271,8 @@ def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
         variables = {"COURSE_PROFILE": "rehearsal", "COURSE_DEVICE": "cpu", "MPLBACKEND": "Agg"}
         environment = {**os.environ, **variables, "IPYTHONDIR": directory}
         environment.pop("NBGRADER_EXECUTION", None)
-        command = [sys.executable, str(ROOT / "tests" / "exercise_runner.py"), path, given, target]
-        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        runner = ROOT / "tests" / "exercise_runner.py"
+        result = python(runner, path, given, target, env=environment)
         assert result.returncode == 0, (result.stdout + result.stderr)[-2000:]
         return json.loads(target.read_text(encoding="utf-8"))
 
@@ -726,14 +725,13 @@ def test_nbval_forgives_times_and_places_but_no_counts(tmp_path):
     options = ["--nbval-lax", "--nbval-kernel-startup-timeout=600", sanitize, "-v"]
     options += ["-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path / "demo.ipynb"]
     with course_kernel() as environment:
-        command = [sys.executable, "-m", "pytest", *options]
-        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        result = python("-m", "pytest", *options, env=environment)
     assert re.findall("PASSED|FAILED", result.stdout)[:3] == ["PASSED", "PASSED", "FAILED"]
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_generated_notebooks_are_tracked_with_their_sources():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    listed = run("git", "ls-files", cwd=ROOT)
     if listed.returncode:
         pytest.skip("not a git checkout")
     files = {file for file in listed.stdout.split() if re.fullmatch(r"notebooks/.*\.ipynb", file)}

@@ -17,7 +17,7 @@ from course_lib.runtime import device, machine, tuning
 
 import numpy as np
 import pytest
-from writers import two_writers
+from processes import two_writers
 
 BARE = {
     key: value

@@ -37,7 +37,7 @@ import pytest
 import tiny
 import training_runs
 from paddlenlp.transformers import ErnieConfig, ErnieModel
-from writers import two_writers
+from processes import two_writers
 
 # (about the same thing, in other characters): what no count of characters can see
 THINGS = [("猫狗", "宠物"), ("书报", "阅读"), ("房床", "酒店"), ("键屏", "电脑")]

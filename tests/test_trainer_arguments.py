@@ -12,7 +12,6 @@ import itertools
 import math
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -31,6 +30,7 @@ import training_runs as runs
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.trainer import Trainer, TrainerCallback, TrainingArguments, trainer_callback
 from paddlenlp.trainer.integrations import VisualDLCallback
+from processes import python
 from tiny_trainer import ROWS, losses
 
 pytestmark = [pytest.mark.upstream, pytest.mark.usefixtures("one_thread", "quiet")]
@@ -144,8 +144,7 @@ def test_every_argument_of_the_documents_has_a_test_of_the_status_on_the_page():
 
 def test_the_page_is_up_to_date():
     # in a process of its own: what other tests do to the classes is not what is installed
-    command = [sys.executable, page.__file__, "generate", "--check"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = python(page.__file__, "generate", "--check")
     assert done.returncode == 0, f"run tools/trainer_arguments.py generate: {done.stdout}"
 
 

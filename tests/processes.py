@@ -1,4 +1,4 @@
-"""Two processes that write into one directory at once."""
+"""Processes that tests start: one, or two that write into one directory at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+def run(*command, **options) -> subprocess.CompletedProcess:
+    """Run a command, whose words may be paths or numbers, to its end; its output is text."""
+    settings = {"capture_output": True, "text": True, "timeout": 3600, **options}
+    return subprocess.run(list(map(str, command)), **settings)
+
+
+def python(*command, **options) -> subprocess.CompletedProcess:
+    return run(sys.executable, *command, **options)
 
 
 @contextmanager
