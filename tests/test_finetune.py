@@ -6,9 +6,9 @@ import json
 import shutil
 
 import course_lib  # noqa: F401
+from course_lib.chapters.ch05 import main
 from course_lib.runtime import InputError
 from course_lib.runtime.outputs import lock_directory
-from course_lib.training.finetune import main
 
 import pytest
 import training_runs as runs

@@ -9,6 +9,7 @@ import shutil
 from collections import OrderedDict
 from pathlib import Path
 
+from course_lib.chapters.ch05 import main as finetune
 from course_lib.chapters.ch16 import METHODS, compare_vocabulary
 from course_lib.chapters.ch19 import compare_crf
 from course_lib.cli import commands as cli
@@ -24,7 +25,6 @@ from course_lib.runtime.manifest import describe_files
 from course_lib.tasks.hierarchical.model import Classifier
 from course_lib.tasks.vocabulary import load_with_words
 from course_lib.training import load_plain
-from course_lib.training.finetune import main as finetune
 
 import hierarchical_task as tree
 import numpy as np

@@ -3,6 +3,7 @@
 import os
 import shutil
 
+from course_lib.chapters.ch05 import read_arguments
 from course_lib.deploy import Predictor, export_model, predictor
 from course_lib.models import backbone, load_backbone, save_model
 from course_lib.runtime import InputError, atomic_directory
@@ -13,7 +14,6 @@ from course_lib.tasks.hierarchical.thresholds import load_thresholds
 from course_lib.tasks.search.index import SentenceIndex
 from course_lib.training import checkpoint
 from course_lib.training.checkpoint import Checkpoint, model_arrays, save_checkpoint
-from course_lib.training.finetune import read_arguments
 from course_lib.training.pretraining import WordEncoder
 
 import pytest

@@ -1,9 +1,9 @@
 """Fine-tune the backbone on reviews with the Trainer: one script for one process or several.
 
-    python -m course_lib.training.finetune --output_dir outputs/a --train_examples 2000
-    python -m course_lib.training.finetune experiment.json --seed 7
+    python -m course_lib.chapters.ch05 --output_dir outputs/a --train_examples 2000
+    python -m course_lib.chapters.ch05 experiment.json --seed 7
     python -m paddle.distributed.launch --nproc_per_node 2 --backend gloo \\
-        course_lib/training/finetune.py --output_dir outputs/b --device cpu
+        course_lib/chapters/ch05.py --output_dir outputs/b --device cpu
 
 On GPUs leave out `--backend gloo` and say `--devices 0,1`; on several machines say also
 `--nnodes 2 --master ADDRESS:PORT`, the same line on each. Batch sizes are those of one process.
