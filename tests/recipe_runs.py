@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from course_lib.training import accumulated_step
 from course_lib.training.loop import seed_step
+from course_lib.training.steps import accumulate
 
 import training_runs as task
 
@@ -25,6 +25,8 @@ def batch(rows: int = 8):
 def some_steps(model, batch, optimizer, steps=1, schedule=None, first=0):
     for step in range(first, first + steps):
         seed_step(3, step)
-        accumulated_step(model, batch, 1, optimizer)
+        accumulate(model, batch, 1)
+        optimizer.step()
+        optimizer.clear_grad()
         if schedule is not None:
             schedule.step()

@@ -2,64 +2,59 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import time
-from collections.abc import Callable, Mapping, Sequence
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 
-from course_lib.notebook.style import (
-    COLORS,
-    MUTED,
-    CourseFigure,
-    course_style,
-    direct_label,
-    finish,
-)
-from course_lib.runtime import seed_everything
-from course_lib.training import accumulated_step, reproducible
-from course_lib.training.checkpoint import model_arrays
+from course_lib.notebook import style
+from course_lib.notebook.style import COLORS, MUTED, CourseFigure, course_style, finish
+from course_lib.runtime import InputError
+from course_lib.runtime.machine import child_environment
+from course_lib.training import reproducible
 from course_lib.training.prediction import forward, inference_mode, training_mode
 from course_lib.training.reproducibility import digest
-from course_lib.training.steps import Batch, accumulate, loss_of, pieces_of, recomputing
+from course_lib.training.steps import Batch, accumulate
 
 import numpy as np
 import paddle
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
-from paddlenlp.transformers import ErnieConfig, ErnieForSequenceClassification
+from paddlenlp.transformers import ErnieConfig, ErnieForSequenceClassification, PretrainedModel
 
 MB = 2**20
 
 
 def batch_peaks(
-    tried: Sequence[tuple[int, int | None]], budget: int, counted: Mapping[int, int]
+    tried: Mapping[int, int | None], budget: int, counted: Mapping[int, float]
 ) -> CourseFigure:
     """Show the memory of training on batches of several sizes, and which were too large.
 
     Args:
-        tried: (examples, peak bytes; None where the process ran out of its memory).
+        tried: peak bytes by examples; None where the process ran out of its memory.
         budget: bytes that a process may take.
         counted: bytes by examples that an estimate gives, drawn as a line.
     """
-    peaks = {size: peak for size, peak in tried if peak is not None}
-    failed = sorted({size for size, peak in tried if peak is None})
+    peaks = {size: peak for size, peak in tried.items() if peak is not None}
+    failed = sorted({size for size, peak in tried.items() if peak is None})
+    crosses = {"marker": "X", "linestyle": "", "label": "did not fit"}
     with course_style():
         figure = CourseFigure(figsize=(6.8, 3.9))
         axes = figure.subplots()
-        for values, style in (
+        for values, look in (
             (peaks, {"color": COLORS[0], "label": "peak of the process"}),
-            (
-                dict.fromkeys(failed, budget),
-                {"color": COLORS[1], "marker": "X", "linestyle": "", "label": "did not fit"},
-            ),
+            (dict.fromkeys(failed, budget), {"color": COLORS[1], **crosses}),
             (counted, {"color": COLORS[2], "linestyle": "--", "marker": "", "label": "counted"}),
         ):
             if values:
                 sizes, numbers = np.array(sorted(values.items()), dtype=float).T
-                axes.plot(sizes, numbers / MB, **style)
+                axes.plot(sizes, numbers / MB, **look)
         axes.axhline(budget / MB, color=MUTED, linewidth=1, linestyle=":", marker="")
-        place = {"xytext": (0, 4), "va": "bottom"}
-        direct_label(axes, 0, budget / MB, f"  budget {budget / MB:,.0f} MB", MUTED, **place)
+        text = f"  budget {budget / MB:,.0f} MB"
+        style.direct_label(axes, 0, budget / MB, text, MUTED, xytext=(0, 4), va="bottom")
         axes.set(xlabel="examples per batch", ylabel="MB", xlim=(0, 1.08 * max([*peaks, *failed])))
         axes.set_ylim(0, 1.15 * max(budget, *peaks.values()) / MB)
         axes.grid(axis="y")
@@ -76,7 +71,7 @@ def memory_price(frame: pd.DataFrame) -> CourseFigure:
     """Show what accumulation and recompute save in memory, and what they cost in time.
 
     Args:
-        frame: what `price_of_memory` returns.
+        frame: "activations" (MB) and "milliseconds" by pieces and whether it recomputes.
     """
     names = [
         f"{parts} piece{'s' if parts > 1 else ''}{', recompute' if again else ''}"
@@ -101,22 +96,6 @@ def memory_price(frame: pd.DataFrame) -> CourseFigure:
         return finish(figure, f"Memory of the activations, and time. {listed}.")
 
 
-def moved_weights(model: paddle.nn.Layer, train: Callable[[], object]) -> pd.DataFrame:
-    """Call `train` and compare every weight with what it was before.
-
-    Returns:
-        One row per weight or buffer, by structured name: "numbers" (how many it holds) and "moved"
-        (how many of them differ in any bit).
-    """
-    before = model_arrays(model)
-    train()
-    rows = {
-        name: {"numbers": after.size, "moved": int((after != before[name]).sum())}
-        for name, after in model_arrays(model).items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
 def kept_bytes(model: paddle.nn.Layer, batch: Batch) -> int:
     """Bytes that autograd keeps from the forward pass of a training step for the backward pass."""
     weights = {parameter.data_ptr() for parameter in model.parameters()}
@@ -129,51 +108,70 @@ def kept_bytes(model: paddle.nn.Layer, batch: Batch) -> int:
 
     hooks = paddle.autograd.saved_tensors_hooks(keep, lambda tensor: tensor)
     with training_mode(model), hooks:
-        loss = loss_of(model, batch)
+        logits, labels = forward(model, batch)
+        loss = paddle.nn.functional.cross_entropy(logits, labels)
     del loss  # alive until here, so that no address was used twice
     return sum(kept.values())
 
 
-def price_of_memory(
-    model: paddle.nn.Layer, batch: Batch, parts: Sequence[int] = (1, 2, 4), rounds: int = 3
-) -> pd.DataFrame:
-    """What accumulation and recompute save in memory, and cost in time; no weight is changed.
+def largest_batch(
+    model: PretrainedModel, length: int, budget: int, max_size: int = 4096
+) -> tuple[int, dict[int, int | None]]:
+    """Find by training on the CPU which batch of 1, 2, 4, ... examples stays within a budget.
+
+    A child process of limited memory builds the same model with random weights and takes AdamW
+    steps on random ids, so that running out of memory ends the child and not the notebook.
 
     Args:
-        parts: pieces of the batch, each without and with recompute. The variants take turns, and
-            the fastest of the rounds counts.
+        length: tokens per example.
+        budget: bytes of the whole process, which holds Paddle (some 500 MB) as well.
+        max_size: no larger batch is tried.
 
     Returns:
-        A row per variant (index "parts", "recompute"): "activations" in MB (kept between the passes
-        for the largest piece), "milliseconds" of forward and backward pass, "loss", and
-        "difference" (the largest difference of a gradient from the first variant's, as a share of
-        the largest gradient).
+        The largest size that fits, 0 when none does, and the peak bytes of the process by size, up
+        to the first that does not fit, which has None.
+
+    Raises:
+        InputError: the child cannot build or train the model, or the system has no /proc.
     """
-    rows: dict[tuple[int, bool], dict] = {}
-    first: list | None = None
-    for count, again in [(count, again) for again in (False, True) for count in parts] * rounds:
-        with recomputing(model) if again else contextlib.nullcontext(), training_mode(model):
-            seed_everything(42)
-            model.clear_gradients()
-            start = time.perf_counter()
-            loss = accumulate(model, batch, count)
-            spent = 1000 * (time.perf_counter() - start)
-            if (count, again) in rows:
-                row = rows[count, again]
-                row["milliseconds"] = min(spent, row["milliseconds"])
-                continue
-            grads = [p.grad.numpy() for p in model.parameters() if p.grad is not None]
-            first = grads if first is None else first
-            apart = max(np.abs(a - b).max() for a, b in zip(grads, first, strict=True))
-            rows[count, again] = {
-                "activations": kept_bytes(model, next(pieces_of(batch, count))[0]) / MB,
-                "milliseconds": spent,
-                "loss": loss,
-                "difference": float(apart / max(np.abs(grad).max() for grad in first)),
-            }
-    model.clear_gradients()
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    return table.rename_axis(["parts", "recompute"])
+    sizes = [2**power for power in range(max_size.bit_length())]
+    done = subprocess.run(
+        [sys.executable, "-c", f"from {__name__} import train_child; train_child()"],
+        input=pickle.dumps((type(model), model.config, length, budget, sizes)),
+        capture_output=True,
+        env={**child_environment(), "CUDA_VISIBLE_DEVICES": ""},
+    )
+    lines = [int(line) for line in done.stdout.split() if line.isdigit()]
+    peaks: dict[int, int | None] = dict(zip(sizes, lines, strict=False))
+    reason = " ".join(done.stderr.decode(errors="replace").split())[-300:]
+    if done.returncode > 0 and not re.search("memory|alloc", reason.lower()):
+        raise InputError("model", f"cannot be trained in a child: {reason}", "a classifier")
+    return max(peaks, default=0), peaks | ({sizes[len(peaks)]: None} if done.returncode else {})
+
+
+def train_child() -> None:
+    """The child of `largest_batch`: prints the peak of each size, up to the budget."""
+    import resource  # not on Windows
+
+    Path("/proc/self/oom_score_adj").write_text("1000")  # rather this one than the notebook
+    kind, config, length, budget, sizes = pickle.load(sys.stdin.buffer)
+    model = kind(config)
+    optimizer = paddle.optimizer.AdamW(0.0, parameters=model.parameters())
+    limit = _bytes("VmData") + max(0, budget - _bytes("VmRSS")) + 1024 * MB  # not all is used
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    for size in sizes:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        for _ in range(2):
+            model(paddle.randint(1, config.vocab_size, [size, length])).sum().backward()
+            optimizer.step()
+            optimizer.clear_grad()
+        if _bytes("VmHWM") > budget:
+            raise MemoryError
+        print(_bytes("VmHWM"), flush=True)
+
+
+def _bytes(name: str) -> int:
+    return 1024 * int(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0])
 
 
 def digests(model: paddle.nn.Layer, batch: Batch, evaluating: bool = True) -> dict[str, str]:
@@ -196,5 +194,7 @@ def tiny_training(seed: int | None = 42, evaluating: bool = True) -> dict[str, s
     batch = [ids, paddle.zeros_like(ids), paddle.to_tensor(draw.randint(0, 2, [16]))]
     optimizer = paddle.optimizer.AdamW(1e-2, parameters=model.parameters())
     for _ in range(4):
-        accumulated_step(model, batch, 1, optimizer)
+        accumulate(model, batch, 1)
+        optimizer.step()
+        optimizer.clear_grad()
     return digests(model, batch, evaluating)

@@ -6,17 +6,13 @@ from course_lib.runtime.lazy import lazy
 
 _NAMES = {
     "answers": "Answer answer_f1 decode_answers exact_match normalize_answer",
-    "batch_size": "largest_batch",
     "callbacks": "NotebookProgressCallback ThroughputCallback trainer_history",
     "checkpoint": "find_checkpoints load_plain load_state save_plain save_state",
-    "freezing": "no_grad_around parameters_without stopped_outputs",
-    "hangs": "watch_hang",
     "loop": "create_optimizer fit",
     "metrics": "paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
     "prediction": "evaluate predict",
     "reproducibility": "SWITCHES reproducible",
     "run": "History",
-    "steps": "accumulated_step recomputing",
     "trainer": "CourseTrainer",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

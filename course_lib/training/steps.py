@@ -1,10 +1,9 @@
-"""Training steps: many, or one on a batch in pieces or with recomputation."""
+"""Training steps: many by a loss of your own, or one on a batch in pieces."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -62,20 +61,6 @@ def train_steps(
     return losses
 
 
-def accumulated_step(
-    model: paddle.nn.Layer,
-    batch: Batch,
-    parts: int,
-    optimizer: paddle.optimizer.Optimizer,
-    criterion: Loss | None = None,
-) -> float:
-    """One optimizer step on a batch that goes through the model in pieces; see `accumulate`."""
-    loss = accumulate(model, batch, parts, criterion)
-    optimizer.step()
-    optimizer.clear_grad()
-    return loss
-
-
 def accumulate(
     model: paddle.nn.Layer, batch: Batch, parts: int, criterion: Loss | None = None
 ) -> float:
@@ -91,51 +76,17 @@ def accumulate(
     Returns:
         The loss of the whole batch.
     """
-    total = 0.0
-    for piece, share in pieces_of(batch, parts):
-        loss = loss_of(model, piece, criterion) * share
-        loss.backward()
-        total += float(loss)
-    return total
-
-
-def loss_of(model: paddle.nn.Layer, batch: Batch, criterion: Loss | None = None) -> paddle.Tensor:
-    """The loss of a batch; cross entropy when the criterion is None."""
-    logits, labels = forward(model, batch)
-    return (criterion or paddle.nn.functional.cross_entropy)(logits, labels)
-
-
-def pieces_of(batch: Batch, parts: int) -> Iterator[tuple[Batch, float]]:
-    """Cut a batch into pieces of rows; with each comes its share of the labels that count."""
     labels = batch["labels"] if isinstance(batch, Mapping) else batch[-1]
     counts = (labels != IGNORED).numpy().reshape([len(labels), -1]).sum(axis=1)
+    total = 0.0
     for rows in np.array_split(np.arange(len(labels)), parts):
         low, high = int(rows[0]), int(rows[-1]) + 1
         if isinstance(batch, Mapping):
-            piece = {name: tensor[low:high] for name, tensor in batch.items()}
+            logits, labels = forward(model, {name: each[low:high] for name, each in batch.items()})
         else:
-            piece = [tensor[low:high] for tensor in batch]
-        yield piece, float(counts[low:high].sum() / max(1, counts.sum()))
-
-
-@contextlib.contextmanager
-def recomputing(model: paddle.nn.Layer) -> Iterator[None]:
-    """Keep only the inputs of each encoder layer inside the block; compute the rest a second time.
-
-    PaddleNLP's own switch (`model.recompute_enable()`), put back afterwards. The gradients are the
-    same to the bit, dropout's masks included (Chen et al., 2016).
-
-    Raises:
-        InputError: no layer of the model has the switch.
-    """
-    layers = [layer for layer in model.sublayers(True) if hasattr(layer, "enable_recompute")]
-    if not layers:
-        raise InputError("model", f"{type(model).__name__} cannot recompute", "a PaddleNLP encoder")
-    before = [layer.enable_recompute for layer in layers]
-    for layer in layers:
-        layer.enable_recompute = True
-    try:
-        yield
-    finally:
-        for layer, value in zip(layers, before, strict=True):
-            layer.enable_recompute = value
+            logits, labels = forward(model, [each[low:high] for each in batch])
+        loss = (criterion or paddle.nn.functional.cross_entropy)(logits, labels)
+        loss = loss * float(counts[low:high].sum() / max(1, counts.sum()))
+        loss.backward()
+        total += float(loss)
+    return total
