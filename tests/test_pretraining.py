@@ -72,25 +72,10 @@ def test_ids_are_the_tokenizers(encoder):
         assert len(starts) == len(ids)
 
 
-def test_words_come_from_the_dictionary(encoder, tokenizer, tmp_path):
+def test_words_come_from_the_dictionary(encoder):
     assert words(encoder, "酒店的房间很干净")[:3] == ["酒店", "的", "房间"]
     assert words(encoder, "Windows XP 驱动") == ["windows", "xp", "驱动"]
     assert "引人入胜" in words(encoder, "故事情节引人入胜")
-    dictionary = tmp_path / "words.txt"
-    dictionary.write_text("故事情节引人入胜 9999\n", encoding="utf-8")
-    assert words(WordEncoder(tokenizer, dictionary), "故事情节引人入胜") == ["故事情节引人入胜"]
-    with pytest.raises(InputError, match=r"none\.txt: does not exist"):
-        WordEncoder(tokenizer, tmp_path / "none.txt")
-
-
-def test_words_that_jieba_never_keeps_whole_are_refused(tokenizer, tmp_path):
-    file = tmp_path / "words.txt"
-    file.write_text("\ufeff充电宝 3 n\n\nC++\n冯·诺依曼 5\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"words\.txt, line 4: '冯·诺依曼' has a character at"):
-        WordEncoder(tokenizer, file)
-    file.write_text("\ufeff充电宝贝 3 n\n\nC++\n", encoding="utf-8")
-    words = [word for word, *_ in WordEncoder(tokenizer, file).cutter.tokenize("充电宝贝C++")]
-    assert words == ["充电宝贝", "C++"]
 
 
 def test_added_words_are_read_and_drawn(tokenizer):
@@ -231,10 +216,3 @@ def test_an_empty_file_is_refused(tokenizer, tmp_path):
     file.write_text("", encoding="utf-8")
     with pytest.raises(InputError, match=r"empty\.txt"):
         pretrain(new_model(tokenizer), tokenizer, file)
-
-
-@pytest.mark.parametrize("rate", ["x", None])
-def test_a_rate_that_is_no_number_does_not_hang(encoder, tokenizer, rate):
-    sequences = make_sequences(TEXTS, encoder)
-    with pytest.raises((ValueError, TypeError)):
-        create_pretraining_dataloader(sequences, tokenizer, mask_rate=rate)

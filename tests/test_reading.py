@@ -13,8 +13,7 @@ from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 from course_lib.tasks.hierarchical.thresholds import load_thresholds
 from course_lib.tasks.search.index import SentenceIndex
 from course_lib.training import checkpoint
-from course_lib.training.checkpoint import Checkpoint, model_arrays, save_checkpoint
-from course_lib.training.pretraining import WordEncoder
+from course_lib.training.checkpoint import Checkpoint, model_arrays
 
 import pytest
 
@@ -47,17 +46,13 @@ MIXED = {  # how to write, what is called half way through reading, and how to r
         ],
     ),
     "checkpoint": (
-        lambda model, tokenizer, to: save_checkpoint(
-            to, 1, Checkpoint(model_arrays(model), {}, {"of": to.name})
+        lambda model, tokenizer, to: Checkpoint(model_arrays(model), {}, {"of": to.name}).save(
+            to, 1
         ),
         (checkpoint, "read_json"),
         lambda directory: (
-            checkpoint.load_checkpoint(directory).state,
-            len(
-                checkpoint.load_checkpoint(directory).model[
-                    "ernie.embeddings.word_embeddings.weight"
-                ]
-            ),
+            Checkpoint.load(directory).state,
+            len(Checkpoint.load(directory).model["ernie.embeddings.word_embeddings.weight"]),
         ),
     ),
 }
@@ -86,17 +81,16 @@ def test_a_directory_that_is_replaced_while_it_is_read_is_not_mixed(
 
 
 READERS = {
-    "words.txt": lambda file, tokenizer: WordEncoder(tokenizer, file),
-    "thresholds.json": lambda file, _: load_thresholds(file.parent, Taxonomy(["a"])),
-    "manifest.json": lambda file, _: read_manifest(file.parent),
-    "index.json": lambda file, _: SentenceIndex.load(file.parent),
-    "run.json": lambda file, _: read_arguments([str(file)]),
+    "thresholds.json": lambda file: load_thresholds(file.parent, Taxonomy(["a"])),
+    "manifest.json": lambda file: read_manifest(file.parent),
+    "index.json": lambda file: SentenceIndex.load(file.parent),
+    "run.json": lambda file: read_arguments([str(file)]),
 }
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_pipe_is_not_waited_for(name, model, tmp_path):
+def test_a_pipe_is_not_waited_for(name, tmp_path):
     os.mkfifo(tmp_path / name)
     with pytest.raises(InputError, match=f"{name}: (is a device or a pipe|is missing or damaged)"):
-        READERS[name](tmp_path / name, model[1])
+        READERS[name](tmp_path / name)
     assert read_marker(tmp_path) == {}

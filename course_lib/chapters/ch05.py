@@ -23,7 +23,7 @@ from course_lib.data import convert_example, load_reviews
 from course_lib.models import freeze_layers, load_backbone, trust_pickles
 from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
 from course_lib.runtime.commands import exit_status
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import real, whole
 from course_lib.runtime.files import read_json
 from course_lib.runtime.outputs import lock_directory
 from course_lib.training.callbacks import ThroughputCallback
@@ -151,8 +151,7 @@ def read_arguments(
     for name in ("train_examples", "dev_examples"):
         if getattr(data_args, name) is not None:
             whole(name, getattr(data_args, name), 1)
-    if not 0 <= model_args.dropout < 1:
-        raise InputError("dropout", f"is {model_args.dropout}", "0 or more and below 1")
+    real("dropout", model_args.dropout, lambda rate: 0 <= rate < 1, "0 or more and below 1")
     output, source = (Path(args.output_dir).resolve(), model_args.model_name_or_path)
     if source is not None and output in (Path(source).resolve(), *Path(source).resolve().parents):
         problem = f"holds the model that is trained, {source}"

@@ -279,10 +279,10 @@ def prune(
         InputError: the width keeps no head; as `prunable_layers`.
     """
     best = [
-        [np.sort(_descending(row)[:count]) for row, count in zip(table, counts, strict=True)]
-        for table, counts in zip((heads, neurons), kept(model, width), strict=True)
+        [np.sort(row[:count]) for row, count in zip(ranks, counts, strict=True)]
+        for ranks, counts in zip(_ranks(model, heads, neurons), kept(model, width), strict=True)
     ]
-    return cut(model, best[0], best[1])
+    return cut(model, *best)
 
 
 def reorder(model: paddle.nn.Layer, heads: np.ndarray, neurons: np.ndarray) -> paddle.nn.Layer:
@@ -293,11 +293,21 @@ def reorder(model: paddle.nn.Layer, heads: np.ndarray, neurons: np.ndarray) -> p
     Args:
         heads, neurons: importance, as for `prune`.
     """
-    return cut(model, [*map(_descending, heads)], [*map(_descending, neurons)])
+    return cut(model, *_ranks(model, heads, neurons))
 
 
-def _descending(importances: np.ndarray) -> np.ndarray:
-    return np.argsort(-np.asarray(importances), kind="stable")
+def _ranks(
+    model: paddle.nn.Layer, heads: np.ndarray, neurons: np.ndarray
+) -> list[list[np.ndarray]]:
+    """The numbers of each layer's heads, and of its neurons, by falling importance."""
+    tables = {"heads": heads, "neurons": neurons}
+    for (name, table), sizes in zip(tables.items(), _shape_of(model), strict=True):
+        if [len(row) for row in table] != sizes:
+            problem = f"have an importance of shape {np.shape(table)}"
+            raise InputError(name, problem, f"the model's: layers of {', '.join(map(str, sizes))}")
+    return [
+        [np.argsort(-np.asarray(row), kind="stable") for row in table] for table in tables.values()
+    ]
 
 
 def cut(
@@ -312,7 +322,17 @@ def cut(
     Args:
         heads: for each layer the numbers of the heads to keep, at least one, each once.
         neurons: for each layer the numbers of the neurons to keep, at least one, each once.
+
+    Raises:
+        InputError: a number that the model does not have, twice the same, or none.
     """
+    for name, layers, sizes in zip(
+        ("heads", "neurons"), (heads, neurons), _shape_of(model), strict=True
+    ):
+        for numbers, size in zip(layers, sizes, strict=True):
+            if not len(numbers) or len({*numbers} & {*range(size)}) < len(numbers):
+                expected = f"different numbers from 0 to {size - 1}"
+                raise InputError(name, f"are {list(numbers)!r:.60}", expected)
     smaller = copy.deepcopy(model)
     for layer, head, neuron in zip(prunable_layers(smaller), heads, neurons, strict=True):
         attention = layer.self_attn

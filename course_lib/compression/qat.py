@@ -20,7 +20,8 @@ from course_lib.compression.program import load_program, static_mode
 from course_lib.compression.static import check_options, quantize_static
 from course_lib.deploy.export import export_model
 from course_lib.runtime import InputError
-from course_lib.training.checks import check_trainable
+from course_lib.runtime.errors import real
+from course_lib.training.loop import check_trainable
 
 import paddle
 from paddle.nn.quant.quant_layers import QuantizedLinear
@@ -59,8 +60,8 @@ def quantize_aware(
         weight_quantize_type=weight_quantize_type,
         activation_quantize_type=activation_quantize_type,
     )
-    if not 0 < moving_rate < 1:  # PaddleSlim divides by 0 or lets scales grow without end
-        raise InputError("moving_rate", f"is {moving_rate!r}", "a number above 0 and below 1")
+    # PaddleSlim divides by 0 or lets scales grow without end
+    real("moving_rate", moving_rate, lambda rate: 0 < rate < 1, "above 0 and below 1")
     check_trainable(model)
     quantized = copy.deepcopy(model)
     pact = "PACT" if use_pact else None

@@ -34,9 +34,9 @@ from course_lib.training.checks import (
     check_arguments,
     check_labels,
     check_rows,
-    check_trainable,
     known_columns,
 )
+from course_lib.training.loop import check_trainable
 from course_lib.training.prediction import inference_mode
 from course_lib.training.trainer import CourseTrainer
 

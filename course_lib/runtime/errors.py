@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
+from collections.abc import Callable, Collection
 from os import PathLike, fspath
 from typing import Any
 
@@ -51,3 +52,22 @@ def whole(name: str, value: Any, min_: int, max_: float = math.inf) -> int:
         bounds = f" from {min_} to {max_}" if max_ < math.inf else f" of at least {min_}"
         raise InputError(name, f"is {value!r}", f"a whole number{bounds}")
     return int(value)
+
+
+def real(name: str, value: Any, fits: Callable[[float], bool], expected: str) -> float:
+    """Return a finite number that `fits`; raise InputError about `name` otherwise.
+
+    Args:
+        expected: what fits, in words.
+    """
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not fits(float(value)):
+        raise InputError(name, f"is {value!r}", expected)
+    return float(value)
+
+
+def one_of(name: str, value: Any, allowed: Collection) -> Any:
+    """Return a value that is allowed; raise InputError about `name` otherwise."""
+    if value not in allowed:
+        raise InputError(name, f"is {value!r}", f"one of {', '.join(map(str, allowed))}")
+    return value

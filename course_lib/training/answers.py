@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def answer_f1(prediction: str, answers: Sequence[str]) -> float:
 
 
 def _accepted(answers: Sequence[str]) -> set[str]:
-    if isinstance(answers, str):  # each character would be an answer
+    if isinstance(answers, str) or not answers:  # each character would be an answer
         raise InputError("answers", f"is {answers!r}", "a list of accepted answers")
     return {normal for normal in map(normalize_answer, answers) if normal} or {""}
 
@@ -114,9 +115,12 @@ def decode_answers(
         "candidates" is empty and "reason" says why.
 
     Raises:
-        InputError: logits that are not finite numbers: every answer would be a guess.
-        ValueError: numbers of rows that differ.
+        InputError: logits that are not finite numbers: every answer would be a guess; a length or
+            a number of answers below 1.
+        ValueError: numbers of rows that differ; an example without a feature.
     """
+    whole("max_answer_length", max_answer_length, 1)
+    whole("n_best", n_best, 1)
     windows: list[list[np.ndarray]] = [[] for _ in examples]
     rows = zip(start_logits, end_logits, features, strict=True)
     for row, (starts, ends, feature) in enumerate(rows):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course_lib.data import ResumableBatchSampler
-from course_lib.runtime import InputError
 from course_lib.training.reproducibility import seed_step
 
 from paddlenlp.trainer import TrainerCallback
@@ -110,21 +109,15 @@ class ThroughputCallback(TrainerCallback):
         """The share of what the model read that was padding."""
         return 1 - self.real_tokens / self.padded_tokens if self.padded_tokens else 0.0
 
-    def on_load_data_end(self, args, state, control, inputs=None, **kwargs):
+    def on_load_data_end(self, args, state, control, inputs=None, model=None, **kwargs):
         if self._loaded is not None:  # the batch before was skipped
             self._since = time.perf_counter()
         mask = inputs.get("attention_mask")
         if mask is None or mask.ndim != 2:
-            mask = inputs["input_ids"] != self._padding(**kwargs)
+            owner = kwargs.get("tokenizer") or model.config
+            own = owner.pad_token_id if self.pad_token_id is None else self.pad_token_id
+            mask = inputs["input_ids"] != own
         self._loaded = int((mask != 0).sum()), int(mask.size)
-
-    def _padding(self, tokenizer=None, model=None, **kwargs) -> int:
-        owners = (tokenizer, getattr(model, "config", None))
-        choices = [self.pad_token_id, *(getattr(owner, "pad_token_id", None) for owner in owners)]
-        for choice in choices:
-            if choice is not None:
-                return choice
-        raise InputError("pad_token_id", "is not known from tokenizer or model", "a number")
 
     def on_substep_end(self, args, state, control, **kwargs):
         now = time.perf_counter()

@@ -61,6 +61,33 @@ class Checkpoint:
         restore_optimizer(optimizer, model, self.optimizer)
         scheduler.set_state_dict(self.state["scheduler"])
 
+    def save(self, directory: str | os.PathLike, step: int) -> Path:
+        """Write `directory/checkpoint-STEP` whole or not at all.
+
+        Raises:
+            InputError: the directory cannot be written.
+        """
+        path = Path(directory) / f"checkpoint-{step:08d}"
+        with atomic_directory(path) as temporary:
+            write_weights(temporary / "model.safetensors", self.model)
+            write_weights(temporary / "optimizer.safetensors", self.optimizer)
+            if self.best is not None:
+                write_weights(temporary / BEST, self.best)
+            text = json.dumps(self.state, ensure_ascii=False)
+            (temporary / "state.json").write_text(text, encoding="utf-8")
+            write_manifest(temporary, step=step)
+        return path
+
+    @staticmethod
+    def load(path: str | os.PathLike) -> Checkpoint:
+        """Read a checkpoint after comparing every file with the manifest.
+
+        Raises:
+            InputError: a file is missing, cut short or changed; the message names it, and the
+                newest older checkpoint that is complete, if there is one.
+        """
+        return read_unmixed(path, lambda: _read(Path(path)))
+
 
 def model_arrays(model: paddle.nn.Layer) -> Arrays:
     """Copies of a model's weights and buffers by structured name."""
@@ -110,24 +137,6 @@ def find_checkpoints(directory: str | os.PathLike, digits: str = r"\d{8}") -> li
     return [path for _, path in sorted(found)]
 
 
-def save_checkpoint(directory: str | os.PathLike, step: int, checkpoint: Checkpoint) -> Path:
-    """Write `directory/checkpoint-STEP` whole or not at all.
-
-    Raises:
-        InputError: the directory cannot be written.
-    """
-    path = Path(directory) / f"checkpoint-{step:08d}"
-    with atomic_directory(path) as temporary:
-        write_weights(temporary / "model.safetensors", checkpoint.model)
-        write_weights(temporary / "optimizer.safetensors", checkpoint.optimizer)
-        if checkpoint.best is not None:
-            write_weights(temporary / BEST, checkpoint.best)
-        text = json.dumps(checkpoint.state, ensure_ascii=False)
-        (temporary / "state.json").write_text(text, encoding="utf-8")
-        write_manifest(temporary, step=step)
-    return path
-
-
 def remove_checkpoint(path: Path) -> None:
     """Delete a checkpoint so that a kill half-way leaves nothing that looks like one."""
     trash = path.with_name(f".{path.name}.trash")
@@ -151,24 +160,14 @@ def remove_leftovers(directory: str | os.PathLike) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def load_checkpoint(path: str | os.PathLike) -> Checkpoint:
-    """Read a checkpoint after comparing every file with the manifest.
-
-    Raises:
-        InputError: a file is missing, cut short or changed; the message names it, and the newest
-            older checkpoint that is complete, if there is one.
-    """
-    return read_unmixed(path, lambda: _read(Path(path)))
-
-
 def _read(path: Path) -> Checkpoint:
     try:
-        files = verify_checkpoint(path)
+        files = _verified(path)
     except InputError as error:
         advice = "a complete checkpoint; none is left, so start without resume"
         for older in reversed(find_checkpoints(path.parent)):
             with contextlib.suppress(InputError):
-                if older.name < path.name and verify_checkpoint(older):
+                if older.name < path.name and _verified(older):
                     advice = f'resume="{older}", the newest complete one'
                     break
         raise InputError(error.where, error.problem, advice) from None
@@ -180,12 +179,8 @@ def _read(path: Path) -> Checkpoint:
     )
 
 
-def verify_checkpoint(path: Path) -> set[str]:
-    """Compare a checkpoint's files with its manifest; return the files' names.
-
-    Raises:
-        InputError: naming the first file that is missing or differs.
-    """
+def _verified(path: Path) -> set[str]:
+    """The names of a checkpoint's files, which are as its manifest says."""
     if not path.is_dir():
         raise InputError(path, "does not exist", "a checkpoint directory")
     files = read_manifest(path)
@@ -204,7 +199,7 @@ def save_state(directory: str | os.PathLike, model, optimizer, scheduler, step: 
     Raises:
         InputError: the directory cannot be written.
     """
-    return save_checkpoint(directory, step, Checkpoint.of(model, optimizer, scheduler, step=step))
+    return Checkpoint.of(model, optimizer, scheduler, step=step).save(directory, step)
 
 
 def load_state(directory: str | os.PathLike, model, optimizer, scheduler) -> int:
@@ -219,7 +214,7 @@ def load_state(directory: str | os.PathLike, model, optimizer, scheduler) -> int
     paths = find_checkpoints(directory)
     if not paths:
         raise InputError(directory, "holds no checkpoint", "a directory that save_state wrote")
-    checkpoint = load_checkpoint(paths[-1])
+    checkpoint = Checkpoint.load(paths[-1])
     shapes = {name: value.shape for name, value in checkpoint.model.items()}
     check_weights(paths[-1], shapes, shapes_of(model), "a checkpoint of this model")
     checkpoint.restore(model, optimizer, scheduler)

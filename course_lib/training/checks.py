@@ -7,14 +7,12 @@ message.
 from __future__ import annotations
 
 import inspect
-import math
-import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
+from course_lib.runtime.errors import real, whole
 
 import numpy as np
 import paddle
@@ -51,17 +49,6 @@ _REALS: dict[str, tuple[Callable[[float], bool], str]] = {
 }
 
 
-def check_trainable(model: paddle.nn.Layer) -> None:
-    """Refuse a model whose parameters are all frozen (`stop_gradient`): it would learn nothing.
-
-    Raises:
-        InputError: no parameter learns.
-    """
-    if all(parameter.stop_gradient for parameter in model.parameters()):
-        problem = "has no parameter that learns: all are frozen"
-        raise InputError(type(model).__name__, problem, "stop_gradient=False for some of them")
-
-
 def check_arguments(args: TrainingArguments) -> None:
     """Refuse numbers at which a training would stop, or go on and learn nothing.
 
@@ -74,13 +61,29 @@ def check_arguments(args: TrainingArguments) -> None:
     reals = dict(_REALS)
     if args.max_steps == -1:
         reals["num_train_epochs"] = (lambda value: value > 0, "above 0")
-    elif type(args.max_steps) is not int or args.max_steps < 1:
-        expected = "-1, so that num_train_epochs counts, or 1 at least"
-        raise InputError("max_steps", f"is {args.max_steps!r}", expected)
+    else:
+        whole("max_steps", args.max_steps, 1)  # -1: num_train_epochs counts
     for name, (fits, expected) in reals.items():
-        value: Any = getattr(args, name)
-        if not isinstance(value, numbers.Real) or not (math.isfinite(value) and fits(float(value))):
-            raise InputError(name, f"is {value!r}", expected)
+        real(name, getattr(args, name), fits, expected)
+
+
+def check_metric(trainer: CourseTrainer) -> None:
+    """Refuse a `metric_for_best_model` that an evaluation does not return, after trying on one.
+
+    Raises:
+        InputError: it names those that there are.
+    """
+    args, dataset = trainer.args, trainer.eval_dataset
+    wanted = (args.metric_for_best_model or "loss").removeprefix("eval_")
+    evaluates = args.evaluation_strategy != IntervalStrategy.NO and has_length(dataset)
+    if wanted == "loss" or not evaluates or isinstance(dataset, Mapping):
+        return
+    loader = trainer.get_eval_dataloader([dataset[row] for row in range(min(2, len(dataset)))])
+    found = trainer.evaluation_loop(loader, "check", metric_key_prefix="eval").metrics
+    if f"eval_{wanted}" not in found:
+        known = ", ".join(sorted(name.removeprefix("eval_") for name in found))
+        problem = f"is {wanted!r}, which an evaluation does not return"
+        raise InputError("metric_for_best_model", problem, f"one of {known}")
 
 
 def check_rows(where: str, dataset, columns: Iterable[str], labels: Sequence[str] = ()) -> Columns:
@@ -163,35 +166,27 @@ def check_labels(
     positions = set(labels) == set(POSITIONS)
     if not positions and (logits is None or logits[-1] == 1):
         return
+    by_token = not positions and len(logits) == 3
     for name, rows in labels.items():
-        limits, what = lengths, "tokens in the row"
-        if not positions:
-            limits, what = [logits[-1]] * len(rows), "classes in the model's head"
-            single = rows[0].ndim == 0 or rows[0].shape == (1,)
-            if rows[0].ndim > 1 or (single and len(logits) == 3):
-                continue
-            if not single:  # a label per token, or a 0 or 1 per class
-                tokens = len(logits) == 3
-                for row, (value, count) in enumerate(
-                    zip(rows, lengths if tokens else limits, strict=True)
-                ):
-                    if len(value) != count:
-                        things = "tokens" if tokens else "classes"
-                        problem = f"row {row} has {len(value)} {name} for {count} {things}"
-                        raise InputError(where, problem, "one for each")
-                if not tokens:
-                    continue
-        if _is_float(rows[0]):
+        single = rows[0].ndim == 0 or rows[0].shape == (1,)
+        if not positions and (rows[0].ndim > 1 or (single and by_token)):
             continue
-        flat = np.concatenate([value.reshape(-1) for value in rows])
-        numbers_of_rows = np.repeat(np.arange(len(rows)), [value.size for value in rows])
-        limit = np.asarray(limits)[numbers_of_rows]
-        wrong = np.flatnonzero(((flat < 0) | (flat >= limit)) & (flat != ignored))
-        if wrong.size:
-            first = wrong[0]
-            problem = f"row {numbers_of_rows[first]} has {name} {flat[first]}"
-            problem += f" for {limit[first]} {what}"
-            raise InputError(where, problem, f"0 to {limit[first] - 1}")
+        for row, value in enumerate(rows):
+            count = lengths[row] if by_token else None if positions or single else logits[-1]
+            if count is not None and len(value) != count:
+                problem = f"row {row} has {len(value)} {name} for {count} "
+                problem += "tokens" if by_token else "classes"
+                raise InputError(where, problem, "one for each")
+            if _is_float(value) or not (
+                single or by_token or positions
+            ):  # each a choice of its own
+                continue
+            limit = lengths[row] if positions else logits[-1]
+            wrong = value[((value < 0) | (value >= limit)) & (value != ignored)]
+            if wrong.size:
+                what = "tokens in the row" if positions else "classes in the model's head"
+                problem = f"row {row} has {name} {wrong[0]} for {limit} {what}"
+                raise InputError(where, problem, f"0 to {limit - 1}")
 
 
 def known_columns(trainer: CourseTrainer) -> set[str]:

@@ -8,14 +8,23 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from course_lib.data import ResumableBatchSampler
+from course_lib.runtime import InputError
+from course_lib.runtime.errors import one_of, real, whole
 from course_lib.training.prediction import evaluate, forward, training_mode
 from course_lib.training.reproducibility import seed_step
-from course_lib.training.run import History, Run, Scalars, describe
+from course_lib.training.run import History, Run, describe
 
 import paddle
 import paddle.nn.functional as F
 from paddlenlp.transformers import LinearDecayWithWarmup
 from tqdm.auto import tqdm
+
+
+def check_trainable(model: paddle.nn.Layer) -> None:
+    """Refuse a model whose parameters are all frozen (`stop_gradient`): it would learn nothing."""
+    if all(parameter.stop_gradient for parameter in model.parameters()):
+        problem = "has no parameter that learns: all are frozen"
+        raise InputError(type(model).__name__, problem, "stop_gradient=False for some of them")
 
 
 def create_optimizer(
@@ -36,7 +45,15 @@ def create_optimizer(
         warmup: share of the steps (a float below 1) or number of steps (an int) of the warm-up.
         weight_decay: decoupled decay of the other weights.
         max_grad_norm: the gradients are scaled down when their global norm is larger.
+
+    Raises:
+        InputError: a warm-up that is no share and no number of steps; as `check_trainable`.
     """
+    check_trainable(model)
+    if isinstance(warmup, int):
+        whole("warmup", warmup, 0)
+    else:
+        real("warmup", warmup, lambda share: 0 <= share <= 1, "a share from 0 to 1, or steps")
     scheduler = LinearDecayWithWarmup(learning_rate, num_training_steps, warmup)
     decayed = {
         parameter.name
@@ -99,20 +116,29 @@ def fit(
         progress: show a bar.
 
     Raises:
-        InputError: a checkpoint is damaged or was made with other settings or data; the loss or a
-            weight is no longer a finite number.
+        InputError: an argument makes no sense; all parameters are frozen; a checkpoint is damaged
+            or was made with other settings or data; the loss or a weight is no longer a finite
+            number.
     """
+    counts = {"epochs": epochs, "max_steps": max_steps, "keep_checkpoints": keep_checkpoints}
+    counts |= {"checkpoint_every": checkpoint_every, "early_stopping": early_stopping}
+    for name, count in counts.items():
+        if count is not None:
+            whole(name, count, 1)
+    one_of("monitor", monitor, ("dev_accuracy", "dev_loss"))
+    if early_stopping and dev_loader is None:
+        raise InputError("early_stopping", "has nothing to watch", "a dev_loader")
     total_steps = _total_steps(train_loader, epochs, max_steps)
     optimizer, scheduler = create_optimizer(model, learning_rate, total_steps, warmup, weight_decay)
     settings: dict[str, Any] = {"seed": seed, "epochs": epochs}
     settings |= {"learning_rate": learning_rate, "warmup": warmup}
     settings |= {"weight_decay": weight_decay, "early_stopping": early_stopping, "monitor": monitor}
     settings |= {**describe(model, train_loader, dev_loader), "total_steps": total_steps}
-    run = Run(model, optimizer, scheduler, output_dir, keep_checkpoints, settings)
+    run = Run(model, optimizer, scheduler, settings, output_dir, keep_checkpoints, log_dir)
     run.restore(resume)
     bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)
     model.clear_gradients()  # an interrupted training may have left some
-    with training_mode(model), bar, Scalars(log_dir, run.history) as scalars:
+    with training_mode(model), bar, run:
         while run.step < total_steps and not run.stopped:
             epoch_steps = _epoch_steps(train_loader, run.epoch)  # with a budget of tokens they vary
             for batch in _batches(train_loader, run.epoch, run.batch, seed):
@@ -125,7 +151,6 @@ def fit(
                 run.end_step(float(loss), logits, labels, optimizer.get_lr())
                 scheduler.step()
 
-                scalars.write()
                 bar.update()
                 bar.set_postfix(epoch=run.epoch + 1, loss=f"{float(loss):.4f}", refresh=False)
                 if run.step == total_steps:
@@ -137,7 +162,6 @@ def fit(
             run.check_weights()
             run.end_epoch({} if dev_loader is None else evaluate(model, dev_loader))
             run.watch(monitor, early_stopping)
-            scalars.write()
             run.save()
     run.load_best()
     return run.history

@@ -93,6 +93,8 @@ def _as_spans(
     for true, found in zip(gold, predicted, strict=True):
         if not isinstance(true, set) and not isinstance(found, set):
             true, found = np.asarray(true, "int64"), np.asarray(found, "int64")
+            if true.shape != found.shape:  # NumPy would broadcast
+                raise ValueError(f"{len(true)} labels and {len(found)} predictions in a sentence")
             found = np.where(true < 0, true, found)
         for side, row in zip(sides, (true, found), strict=True):
             side.append(row if isinstance(row, set) else bio_spans(row, label_list))

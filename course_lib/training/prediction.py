@@ -39,28 +39,21 @@ def forward(model: paddle.nn.Layer, batch) -> tuple[paddle.Tensor, paddle.Tensor
 @contextlib.contextmanager
 def inference_mode(model: paddle.nn.Layer) -> Iterator[None]:
     """No dropout and no gradients inside the block; each layer's mode is put back afterwards."""
-    with _mode_put_back(model), paddle.no_grad():
-        model.eval()
+    with training_mode(model, False), paddle.no_grad():
         yield
 
 
 @contextlib.contextmanager
-def training_mode(model: paddle.nn.Layer) -> Iterator[None]:
+def training_mode(model: paddle.nn.Layer, training: bool = True) -> Iterator[None]:
     """Dropout inside the block; each layer's mode is put back afterwards, also after an error."""
-    with _mode_put_back(model):
-        model.train()
-        yield
-
-
-@contextlib.contextmanager
-def _mode_put_back(model: paddle.nn.Layer) -> Iterator[None]:
     modes = [(layer, layer.training) for layer in model.sublayers(include_self=True)]
+    (model.train if training else model.eval)()
     try:
         yield
     finally:
         (model.train if modes[0][1] else model.eval)()
-        for layer, training in modes:
-            layer.training = training
+        for layer, before in modes:
+            layer.training = before
 
 
 def check_scores(scores: paddle.Tensor | np.ndarray) -> None:
@@ -90,7 +83,7 @@ def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, 
         for batch in loader:
             logits, labels = forward(model, batch)
             labels = labels.reshape([-1])
-            logits = logits.reshape([len(labels), -1])
+            logits = logits.reshape([-1, logits.shape[-1]])
             loss_sum += float(F.cross_entropy(logits, labels, reduction="sum"))
             correct += int((logits.argmax(axis=-1) == labels).sum())
             count += int((labels != IGNORED).sum())
@@ -105,27 +98,23 @@ def predict(
     model: paddle.nn.Layer,
     data: Iterable[str | Mapping],
     tokenizer,
-    label_map: Mapping[int, str] | Sequence[str] | None = None,
     batch_size: int = 32,
     max_seq_length: int = 128,
 ) -> list[dict]:
-    """Classify texts.
-
-    Texts of similar length share a batch, which saves padding; the answers come in the order given.
+    """Classify texts; those of similar length share a batch, which saves padding.
 
     Args:
         data: texts, or examples with a key "text" (a MapDataset is such an iterable).
-        label_map: names of the classes by id; None means those in the model's configuration.
 
     Returns:
-        One dict a text: "text", "label" (its name), "probability" (of that label) and
-        "probabilities" (all classes by name).
+        One dict per text, in the order given: "text", "label" (its name in the model's
+        configuration), "probability" (of that label) and "probabilities" (all classes by name).
 
     Raises:
         InputError: a text is empty, `data` is one text instead of several, or the model's scores
             are not finite numbers.
     """
-    names = label_map if label_map is not None else model.config.id2label
+    names = model.config.id2label
     if isinstance(data, (str, bytes, Mapping)):
         raise InputError("data", f"is one {type(data).__name__}", "a list of texts or examples")
     texts = [item["text"] if isinstance(item, Mapping) else item for item in data]

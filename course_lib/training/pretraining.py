@@ -1,8 +1,8 @@
 """Masked language modelling with whole words, to go on pretraining on texts of one's own.
 
 ERNIE hides whole words instead of single characters: when only 店 of 酒店 is hidden, the other half
-gives it away, and the model learns spelling instead of meaning. Where words begin comes from a
-dictionary (jieba's, to which you can add the words of your domain).
+gives it away, and the model learns spelling instead of meaning. jieba says where words begin; with
+words of your own, see `course_lib.tasks.vocabulary.pretrain_words`.
 
     model = AutoModelForMaskedLM.from_pretrained("data/backbone")
     history = pretrain(model, tokenizer, "reviews.txt", output_dir="pretrained", epochs=3)
@@ -17,10 +17,10 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from course_lib.data import LengthGroupedBatchSampler, read_texts
-from course_lib.data.readers import read_lines
 from course_lib.data.tokens import words_with_offsets
 from course_lib.models import save_model
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import real
 from course_lib.runtime.outputs import lock_directory
 from course_lib.training.loop import History, fit
 
@@ -37,20 +37,12 @@ class WordEncoder:
 
     Args:
         tokenizer: a BERT or ERNIE tokenizer of PaddleNLP.
-        user_dictionary: a file with a word a line (optionally a frequency after a space), added to
-            jieba's own dictionary, which tells upper from lower case.
-
-    Raises:
-        InputError: the user dictionary cannot be read, or has a word that jieba never keeps whole,
-            such as 冯·诺依曼. `course_lib.tasks.vocabulary.pretrain_words` takes such words.
     """
 
-    def __init__(self, tokenizer, user_dictionary: str | os.PathLike | None = None) -> None:
+    def __init__(self, tokenizer) -> None:
         self.tokenizer = tokenizer
         jieba.setLogLevel(logging.WARNING)
         self.cutter = jieba.Tokenizer()
-        if user_dictionary is not None:
-            _add_words(self.cutter, Path(user_dictionary))
 
     def __call__(self, text: str) -> tuple[list[int], list[bool]]:
         """Encode a text without special tokens.
@@ -71,19 +63,6 @@ class WordEncoder:
         if starts:
             starts[0] = True
         return self.tokenizer.convert_tokens_to_ids(tokens), starts
-
-
-def _add_words(cutter: jieba.Tokenizer, path: Path) -> None:
-    """`cutter.load_userdict(path)`, without words that would be of no effect."""
-    lines = read_lines(path)
-    for number, line in enumerate(map(str.strip, lines), start=1):
-        if line:
-            word, frequency, tag = jieba.re_userdict.match(line).groups()
-            if len(word) > 1 and not jieba.re_han_default.fullmatch(word):
-                problem = f"{word!r} has a character at which jieba always cuts"
-                expected = "words of Chinese characters, a-z, A-Z, 0-9 and +#&._%-"
-                raise InputError(path, problem, expected, line=number)
-            cutter.add_word(word, frequency, tag)
 
 
 def make_sequences(
@@ -163,7 +142,11 @@ def create_pretraining_dataloader(
     Returns:
         A DataLoader of dicts: "input_ids" [N, L], "masked_positions" [M] (places in the flattened
         ids) and "labels" [M], the hidden tokens. ErnieForMaskedLM gives scores [M, vocab_size].
+
+    Raises:
+        InputError: no sequences, or a `mask_rate` (the share of hidden words) that is none.
     """
+    real("mask_rate", mask_rate, lambda rate: 0 < rate < 1, "above 0 and below 1")
     if not sequences:
         raise InputError("pretraining", "there is nothing to read", "at least one text")
     sampler = LengthGroupedBatchSampler(
@@ -173,7 +156,7 @@ def create_pretraining_dataloader(
         "vocab_size": len(tokenizer),  # with added words
         "mask_id": tokenizer.mask_token_id,
         "special_ids": tokenizer.all_special_ids,
-        "rate": float(mask_rate),  # an error in the loader's thread would leave us waiting
+        "rate": mask_rate,
     }
 
     def collate(rows: list[tuple[int, np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -206,7 +189,6 @@ def pretrain(
     dev_file: str | os.PathLike | None = None,
     *,
     output_dir: str | os.PathLike | None = None,
-    user_dictionary: str | os.PathLike | None = None,
     max_seq_length: int = 128,
     batch_size: int = 32,
     mask_rate: float = 0.15,
@@ -221,7 +203,6 @@ def pretrain(
             each epoch ("dev_loss" and "dev_accuracy" of the history).
         output_dir: checkpoints go here, and the model to `output_dir/model`, a directory for
             `load_backbone`.
-        user_dictionary: words of the domain, see `WordEncoder`.
         **options: of `fit`, for example `epochs`, `learning_rate` (2e-4 by default) or `resume`.
 
     Returns:
@@ -235,7 +216,7 @@ def pretrain(
     if len(tokenizer) > rows:
         expected = f"at most {rows}, the rows of the model's embedding (add_words makes both grow)"
         raise InputError("tokenizer", f"has {len(tokenizer)} tokens", expected)
-    encoder = WordEncoder(tokenizer, user_dictionary)
+    encoder = WordEncoder(tokenizer)
 
     def loader(path: str | os.PathLike, mode: str) -> DataLoader:
         texts = make_sequences(read_texts(path), encoder, max_seq_length)

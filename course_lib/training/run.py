@@ -16,11 +16,9 @@ from course_lib.runtime import InputError
 from course_lib.training.checkpoint import (
     Checkpoint,
     find_checkpoints,
-    load_checkpoint,
     model_arrays,
     remove_checkpoint,
     remove_leftovers,
-    save_checkpoint,
 )
 from course_lib.training.reproducibility import environment
 
@@ -32,6 +30,12 @@ DIGESTS = {  # what a message says in place of a digest
     "train_data": f"other training data: {CHANGED}",
     "dev_data": f"other dev data: {CHANGED}",
     "train_batches": "other batches: batching, or the seed or the rank of the loader has changed",
+}
+TAGS = {  # VisualDL's, with the lists of a history that hold steps and values
+    "train/loss": ("step", "loss"),
+    "train/learning_rate": ("step", "learning_rate"),
+    "dev/loss": ("epoch_step", "dev_loss"),
+    "dev/accuracy": ("epoch_step", "dev_accuracy"),
 }
 POSITION = ("step", "epoch", "batch", "loss_sum", "correct", "examples", "best_score")
 POSITION += ("epochs_without_gain", "stopped")
@@ -58,14 +62,17 @@ class History(dict):
 
 
 class Run:
-    """Counts, weights and history of a run; `output_dir` is where its checkpoints go, if any.
+    """Counts, weights and history of a run; `with` closes what it writes for VisualDL.
 
     Args:
-        keep: how many checkpoints to keep.
         settings: JSON values that a resumed run must share with the one that was saved.
+        output_dir: where checkpoints go, the newest `keep` of them, if anywhere.
+        log_dir: where VisualDL's scalars go, if anywhere.
     """
 
-    def __init__(self, model, optimizer, scheduler, output_dir, keep: int, settings: dict) -> None:
+    def __init__(
+        self, model, optimizer, scheduler, settings: dict, output_dir, keep: int, log_dir
+    ) -> None:
         self.model, self.parts = model, (model, optimizer, scheduler)
         self.output_dir = None if output_dir is None else Path(output_dir)
         self.keep, self.settings = keep, settings
@@ -74,10 +81,32 @@ class Run:
         self.best_score, self.epochs_without_gain, self.stopped = None, 0, False
         self.best: dict[str, np.ndarray] | None = None
         self.history = History()
+        self.log_dir = log_dir
+        self.writer: Any = None
         self.stale: list[Path] = []  # checkpoints of an older run, which this one replaces
         if self.output_dir is not None:
             remove_leftovers(self.output_dir)
             self.stale = find_checkpoints(self.output_dir)
+
+    def __enter__(self) -> Run:
+        if self.log_dir is not None:
+            from visualdl import LogWriter  # slow to import
+
+            self.writer = LogWriter(logdir=str(self.log_dir))
+            self._show(0, "step", "epoch_step")  # of a resumed run: it shows the newest file only
+        return self
+
+    def __exit__(self, *error) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+    def _show(self, since: int, *kinds: str) -> None:
+        """Write for VisualDL what the history holds from `since` on, by step or by epoch."""
+        for tag, (steps, name) in TAGS.items() if self.writer is not None else ():
+            if steps in kinds:
+                new = self.history[steps][since:], self.history[name][since:]
+                for step, value in zip(*new, strict=False):  # without a dev loader no values
+                    self.writer.add_scalar(tag=tag, value=value, step=step)
 
     def end_step(self, loss: float, logits: paddle.Tensor, labels: paddle.Tensor, rate: float):
         """Count a step that has updated the weights; a loss that is not finite raises."""
@@ -90,6 +119,7 @@ class Run:
         if not math.isfinite(loss):
             raise self._diverged(f"the loss {loss}")
         self.history.add(step=self.step, loss=loss, learning_rate=rate)
+        self._show(-1, "step")
 
     def end_epoch(self, dev_scores: dict[str, float]) -> None:
         """Note the scores of an epoch, and begin the next one."""
@@ -100,6 +130,7 @@ class Run:
             train_accuracy=self.correct / self.examples,
             **{f"dev_{name}": score for name, score in dev_scores.items()},
         )
+        self._show(-1, "epoch_step")
         self.epoch, self.batch = self.epoch + 1, 0
         self.loss_sum, self.correct, self.examples = 0.0, 0, 0
 
@@ -146,7 +177,7 @@ class Run:
             environment=environment(),
             history=self.history,
         )
-        save_checkpoint(self.output_dir, self.step, checkpoint)
+        checkpoint.save(self.output_dir, self.step)
         for path in find_checkpoints(self.output_dir)[: -self.keep]:
             remove_checkpoint(path)
 
@@ -164,7 +195,7 @@ class Run:
         self.stale = []
         if path is None:
             return
-        checkpoint = load_checkpoint(path)
+        checkpoint = Checkpoint.load(path)
         state = checkpoint.state
         for name, value in self.settings.items():
             saved = state["settings"].get(name)
@@ -194,14 +225,14 @@ def describe(model, train_loader, dev_loader) -> dict:
         "train_examples": len(train_loader.dataset),
         "batch_size": getattr(sampler, "batch_size", None),
         "max_tokens": getattr(sampler, "max_tokens", None),
-        "model": digest_of([shapes]),
-        "train_data": digest_of(train_loader.dataset),
-        "dev_data": None if dev_loader is None else digest_of(dev_loader.dataset),
-        "train_batches": digest_of([first_epoch]),
+        "model": _digest([shapes]),
+        "train_data": _digest(train_loader.dataset),
+        "dev_data": None if dev_loader is None else _digest(dev_loader.dataset),
+        "train_batches": _digest([first_epoch]),
     }
 
 
-def digest_of(rows) -> str:
+def _digest(rows) -> str:
     """A digest of every number and text in a dataset's rows, or in those of a list."""
 
     def plain(value) -> list:
@@ -213,40 +244,3 @@ def digest_of(rows) -> str:
         row = json.dumps(rows[index], default=plain, sort_keys=True)
         digest.update(f"{row}\n".encode())
     return digest.hexdigest()[:16]
-
-
-class Scalars:
-    """Writes a history for VisualDL, or nothing without a directory; close it by `with`."""
-
-    TAGS = {  # noqa: RUF012
-        "train/loss": ("step", "loss"),
-        "train/learning_rate": ("step", "learning_rate"),
-        "dev/loss": ("epoch_step", "dev_loss"),
-        "dev/accuracy": ("epoch_step", "dev_accuracy"),
-    }
-
-    def __init__(self, log_dir: str | os.PathLike | None, history: History) -> None:
-        self.history = history
-        self.writer: Any = None
-        self.written = dict.fromkeys(self.TAGS, 0)
-        if log_dir is not None:
-            from visualdl import LogWriter  # slow to import
-
-            self.writer = LogWriter(logdir=str(log_dir))
-        self.write()  # what was before a resume: VisualDL shows the newest file only
-
-    def write(self) -> None:
-        """Write what is new in the history."""
-        for tag, (steps, name) in self.TAGS.items() if self.writer else ():
-            new = slice(self.written[tag], None)
-            values = self.history[name][new]
-            for step, value in zip(self.history[steps][new], values, strict=False):
-                self.writer.add_scalar(tag=tag, value=value, step=step)
-                self.written[tag] += 1
-
-    def __enter__(self) -> Scalars:
-        return self
-
-    def __exit__(self, *error) -> None:
-        if self.writer is not None:
-            self.writer.close()

@@ -42,10 +42,11 @@ from course_lib.training.checks import (
     POSITIONS,
     check_arguments,
     check_data,
+    check_metric,
     check_rows,
-    check_trainable,
     known_columns,
 )
+from course_lib.training.loop import check_trainable
 from course_lib.training.prediction import NO_NUMBERS
 
 import paddle
@@ -144,6 +145,7 @@ class CourseTrainer(Trainer):
         self._check_output_dir()
         if has_length(self.train_dataset):  # a stream is not read twice
             check_data(self)
+        check_metric(self)
         if self.resumed is not None:
             self._check_fits(self.resumed)
             # upstream's early stopping would begin to count its patience anew
@@ -278,11 +280,6 @@ class CourseTrainer(Trainer):
 
     def _save_checkpoint(self, model, metrics=None) -> None:
         directory = Path(self.args.output_dir, f"checkpoint-{self.state.global_step}")
-        wanted = self.args.metric_for_best_model
-        if metrics is not None and wanted and f"eval_{wanted.removeprefix('eval_')}" not in metrics:
-            known = ", ".join(sorted(name.removeprefix("eval_") for name in metrics))
-            problem = f"is {wanted!r}, which an evaluation does not return"
-            raise InputError("metric_for_best_model", problem, f"one of {known}")
         (directory / SEAL).unlink(missing_ok=True)  # of an earlier run that came as far
         self._unlogged = self._mean_unlogged()
         finite = [paddle.isfinite(weight).all() for weight in model.parameters()]

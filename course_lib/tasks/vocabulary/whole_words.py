@@ -85,14 +85,11 @@ def pretrain_words(
 ) -> History:
     """Continue pretraining a masked-LM model, in place; a dictionary word is hidden whole.
 
-    `course_lib.training.pretraining.pretrain` does the same with files and checkpoints, and lets
-    jieba decide where words begin.
-
     Args:
         words, rest: as for `DictionaryEncoder`; no words and rest "characters" hide each token by
             itself, as the first BERT did.
         mask_rate: the share of the words that is hidden.
-        **options: of `fit`, such as `max_steps` or `progress`.
+        **options: of `fit`, such as `max_steps`, or `output_dir` and `resume` for checkpoints.
 
     Returns:
         The history of `fit`; its accuracies count hidden tokens.
