@@ -120,20 +120,14 @@ def fit(
             or was made with other settings or data; the loss or a weight is no longer a finite
             number.
     """
-    counts = {"epochs": epochs, "max_steps": max_steps, "keep_checkpoints": keep_checkpoints}
-    counts |= {"checkpoint_every": checkpoint_every, "early_stopping": early_stopping}
-    for name, count in counts.items():
-        if count is not None:
-            whole(name, count, 1)
-    one_of("monitor", monitor, ("dev_accuracy", "dev_loss"))
-    if early_stopping and dev_loader is None:
-        raise InputError("early_stopping", "has nothing to watch", "a dev_loader")
+    settings: dict[str, Any] = {"epochs": epochs, "early_stopping": early_stopping}
+    counts = {"max_steps": max_steps, "checkpoint_every": checkpoint_every, **settings}
+    _check({**counts, "keep_checkpoints": keep_checkpoints}, monitor, dev_loader)
     total_steps = _total_steps(train_loader, epochs, max_steps)
     optimizer, scheduler = create_optimizer(model, learning_rate, total_steps, warmup, weight_decay)
-    settings: dict[str, Any] = {"seed": seed, "epochs": epochs}
-    settings |= {"learning_rate": learning_rate, "warmup": warmup}
-    settings |= {"weight_decay": weight_decay, "early_stopping": early_stopping, "monitor": monitor}
-    settings |= {**describe(model, train_loader, dev_loader), "total_steps": total_steps}
+    settings |= {"seed": seed, "learning_rate": learning_rate, "warmup": warmup, "monitor": monitor}
+    settings |= {"weight_decay": weight_decay, "total_steps": total_steps}
+    settings |= describe(model, train_loader, dev_loader)
     run = Run(model, optimizer, scheduler, settings, output_dir, keep_checkpoints, log_dir)
     run.restore(resume)
     bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)
@@ -165,6 +159,15 @@ def fit(
             run.save()
     run.load_best()
     return run.history
+
+
+def _check(counts: dict[str, int | None], monitor: str, dev_loader) -> None:
+    for name, count in counts.items():
+        if count is not None:
+            whole(name, count, 1)
+    one_of("monitor", monitor, ("dev_accuracy", "dev_loss"))
+    if counts["early_stopping"] and dev_loader is None:
+        raise InputError("early_stopping", "has nothing to watch", "a dev_loader")
 
 
 def _total_steps(loader: paddle.io.DataLoader, epochs: int, max_steps: int | None) -> int:
