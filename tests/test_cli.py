@@ -6,9 +6,7 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import course_lib
@@ -20,6 +18,7 @@ from course_lib.runtime.outputs import MARKER, check_output_dir, claim
 from course_lib.training import predict
 
 import pytest
+from processes import python, run
 
 GOOD = ["房间很干净", "早餐丰富，服务好", "屏幕清晰", "故事感人"]
 BAD = ["房间太小", "早餐很差，服务慢", "屏幕有坏点", "故事老套"]
@@ -162,39 +161,11 @@ def test_predict_reads_standard_input(files, tiny, capsys, monkeypatch):
     assert [json.loads(line)["text"] for line in lines] == ["房间很干净", "屏幕有坏点"]
 
 
-def test_a_killed_training_resumes_to_the_same_figures(files, tiny, capsys):
-    files["train"] = write_tsv(files["train"], ROWS * 40)
-    histories = []
-    for name in ("first", "second"):  # the same seed gives the same figures
-        files["out"] = files["out"].with_name(name)
-        assert cli.main(train_arguments(files, tiny, "--epochs", "3")) == 0
-        assert "steps of training" not in capsys.readouterr().err
-        histories.append(json.loads((files["out"] / "metrics.json").read_text())["history"])
-    assert histories[0] == histories[1]
-    files["out"] = files["out"].with_name("killed")
-    arguments = train_arguments(files, tiny, "--epochs", "3")
-    command = [sys.executable, "-m", "course_lib", *arguments]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, **quiet)
-    deadline = time.monotonic() + 600
-    while not list((files["out"] / "checkpoints").glob("checkpoint-*")):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.005)
-    process.kill()
-    process.wait()
-    assert cli.main([*arguments, "--resume"]) == 0
-    resumed = json.loads((files["out"] / "metrics.json").read_text())["history"]
-    assert resumed == histories[0]
-
-
 BAD_FILES = {
     "missing column": ("text\tlable\n好\t1\n", "label"),
     "empty text": ("text\tlabel\n\t好\n好\t差\n", "line 2"),
     "empty file": ("", "empty"),
-    "header only": ("text\tlabel\n", "no example"),
     "label seen once": ("text\tlabel\n一\t好\n二\t好\n三\t差\n", "line 4"),
-    "too many fields": ("text\tlabel\n一\t好\n二\t好\t多\n", "line 3"),
-    "long line": ("text\tlabel\n一\t好\n" + "长" * 350_000 + "\t好\n", "line 3"),
     "undecodable": ("text\tlabel\n一\t好\n".encode() + b"\xff\xfe\t\xff\n", "line 3"),
 }
 
@@ -276,26 +247,12 @@ def test_a_bad_option_of_predict_is_refused(option, value, words, tiny, tmp_path
     assert texts.read_text(encoding="utf-8") == "房间很干净\n"
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "many"])
-def test_a_bad_number_is_a_usage_error(value, files, tiny, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        cli.main(train_arguments(files, tiny, "--batch_size", value))
-    assert "--batch_size" in capsys.readouterr().err
-
-
 def test_quickstart_prints_one_json_line(tmp_path):
     environment = {**os.environ, "COURSE_PROFILE": "smoke", "COURSE_DEVICE": "cpu"}
-    command = [
-        sys.executable,
-        "-m",
-        "course_lib",
-        "quickstart",
-        "--output_dir",
-        str(tmp_path / "q"),
-    ]
+    command = ["-m", "course_lib", "quickstart", "--output_dir", tmp_path / "q"]
     figures = []
     for _ in range(2):  # a second run replaces the first
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+        done = python(*command, env=environment)
         assert done.returncode == 0, done.stderr
         figures.append(json.loads(done.stdout))  # exactly one line, and nothing else
     for figure in figures:
@@ -305,12 +262,7 @@ def test_quickstart_prints_one_json_line(tmp_path):
 
 
 def test_help_does_not_need_paddle():
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "course_lib", "train", "--help"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = python("-X", "importtime", "-m", "course_lib", "train", "--help")
     assert done.returncode == 0 and "--train_file" in done.stdout
     assert "paddle" not in {line.rsplit("|")[-1].strip() for line in done.stderr.splitlines()}
     assert course_lib.__version__
@@ -363,7 +315,7 @@ def test_a_command_ends_quietly_when_it_is_told_to():
         code = "import os, signal; from course_lib.runtime.commands import exit_status\n"
         code += f"def run():\n import {module}\n os.kill(os.getpid(), signal.SIGTERM)\n"
         code += " import time; time.sleep(60)\nraise SystemExit(exit_status(run))"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        done = python("-c", code)
         assert done.returncode == 143 and done.stderr == "", (module, done.stderr)
 
 
@@ -380,26 +332,20 @@ def test_a_bad_model_name_leaves_the_directory_usable(files, tiny, capsys):
 )
 def test_a_closed_stream_is_refused(redirection, words, tiny):
     command = f"{sys.executable} -m course_lib predict --model_dir {tiny} {redirection}"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=600)
+    done = run("/bin/sh", "-c", command)
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_bad_tuning_is_refused_by_the_command_line():
-    environment = {**os.environ, "COURSE_TUNING": "magic"}
-    command = [sys.executable, "-m", "course_lib", "doctor"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    done = python("-m", "course_lib", "doctor", env={**os.environ, "COURSE_TUNING": "magic"})
     assert done.returncode == 2 and done.stderr.startswith("error: COURSE_TUNING")
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_predictions_survive_a_terminal_without_chinese(tiny):
-    done = subprocess.run(
-        [sys.executable, "-m", "course_lib", "predict", "--model_dir", str(tiny)],
-        input="房间很干净\n".encode(),
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        timeout=600,
-    )
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    settings = {"input": "房间很干净\n".encode(), "env": environment, "text": False}
+    done = python("-m", "course_lib", "predict", "--model_dir", tiny, **settings)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.decode("ascii"))["text"] == "房间很干净"
 

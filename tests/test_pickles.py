@@ -10,8 +10,6 @@ from collections import OrderedDict
 from pathlib import Path
 
 from course_lib.chapters.ch05 import main as finetune
-from course_lib.chapters.ch16 import METHODS, compare_vocabulary
-from course_lib.chapters.ch19 import compare_crf
 from course_lib.cli import commands as cli
 from course_lib.cli import hierarchical as tree_cli
 from course_lib.compression import load_pruned
@@ -132,17 +130,6 @@ READERS = {
     "load_pruned": load_pruned,
     "load_with_words": lambda d: load_with_words(d, AutoModelForSequenceClassification),
     "Classifier.load": Classifier.load,
-    "compare_crf": lambda d: compare_crf(
-        [{"tokens": ["好"], "labels": [0]}], [{"tokens": ["好"], "labels": [0]}], ["O"], d
-    ),
-    "compare_vocabulary": lambda d: compare_vocabulary(
-        0,
-        ["酒店"],
-        [m for m in METHODS if m[:3] == "sec"],
-        backbone=d,
-        train_examples=4,
-        test_examples=4,
-    ),
     "read_weights": lambda d: read_weights(d / PICKLE),
     "weight_shapes": lambda d: weight_shapes(d / PICKLE),
     "load_plain": lambda d: load_plain(paddle.nn.Linear(2, 2), d / PICKLE),
@@ -259,13 +246,9 @@ def test_what_paddle_writes_is_read_as_paddle_reads_it(tmp_path, protocol):
     "content",
     [
         b"",
-        b"nothing",
         pickle.dumps({"a": np.array([print], object)}),
-        pickle.dumps({"a": np.zeros(2, "V8")}),
         pickle.dumps({"a": np.zeros(9)})[:-30],
-        pickle.dumps(np.array(["text"])),
         b"\x80\x04cnumpy\ndtype\n.",
-        pickle.dumps({3: np.zeros(2)}),
         # 3 GB of zeros by a call, 32 GB for a memo, 1 TB of bytes, 2**40 empty lists, itself
         b"\x80\x02c__builtin__\nbytes\n\x8a\x05\0\0\0\xc0\0\x85R.",
         b"\x80\x02Kr\xff\xff\xff\x7f.",
@@ -274,7 +257,7 @@ def test_what_paddle_writes_is_read_as_paddle_reads_it(tmp_path, protocol):
         b"\x80\x02]q\0" + b"".join(b"0h%ch%c\x86q%c" % (k, k, k + 1) for k in range(40)) + b".",
         b"\x80\x02]q\0h\0a.",
     ],
-    ids=range(14),
+    ids=range(10),
 )
 def test_other_pickles_are_refused_in_words(tmp_path, content):
     (tmp_path / PICKLE).write_bytes(content)
@@ -374,9 +357,16 @@ def test_sizes_that_a_program_cannot_have_are_refused(shared, tmp_path):
 
 
 @pytest.mark.parametrize("load", [load_backbone, READERS["load_with_words"], load_pruned])
-@pytest.mark.parametrize("name", ["num_hidden_layers", "hidden_size", "intermediate_size",
-                                  "max_position_embeddings", "type_vocab_size"])  # fmt: skip
-@pytest.mark.parametrize("value", [10**9, -1, 2.0, "2", None])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_hidden_layers", 10**9),
+        ("hidden_size", -1),
+        ("intermediate_size", 2.0),
+        ("max_position_embeddings", "2"),
+        ("type_vocab_size", None),
+    ],
+)
 def test_sizes_that_the_weights_cannot_have_are_refused(shared, tmp_path, load, name, value):
     directory = shutil.copytree(shared / "model", tmp_path / "m", copy_function=os.link)
     settings = json.loads((directory / "config.json").read_text())
