@@ -39,7 +39,7 @@ CEILINGS = {
     "course_lib/deploy": 2380,
     "course_lib/tasks": 4915,
     "course_lib without chapters": 21_160,
-    "tests": 20061,
+    "tests": 19_749,
     "public names outside chapters": 475,
 }
 COMPANION = 200  # lines of each module in chapters/
