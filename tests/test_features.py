@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 
 import course_lib  # noqa: F401 - before paddle
 from course_lib import runtime
@@ -16,6 +17,7 @@ from course_lib.data import (
     tokens_batchify_fn,
     unknown_tokens,
 )
+from course_lib.data import tokens as remembering
 from course_lib.data.reviews import load_reviews
 from course_lib.runtime import InputError
 from course_lib.training.pretraining import WordEncoder
@@ -213,6 +215,55 @@ def check_offsets(text, tokens, offsets, tokenizer):
     for place, character in enumerate(text):
         if tokenizer.tokenize(character) and place not in covered:
             pytest.fail(f"{character!r} at {place} of {text!r} is in no token")
+
+
+ODD = [
+    "[CLS]",
+    "[cls]",
+    "[C\0LS]",
+    "[ MASK ]",
+    "##好",
+    "ΑΣ",
+    "Ǆ",
+    "İ",
+    "가",
+    "x" * 101,
+    "👨‍👩‍👧",
+    "　",
+    "\u2028",
+]
+
+
+@pytest.mark.parametrize("kind", sorted(TOKENIZERS.keys() - {"jieba first"}))
+def test_remembered_ids_are_the_tokenizers_for_characters_of_all_kinds(kind, monkeypatch):
+    """All 1.1 million code points were compared once like this; here a sample of them."""
+    monkeypatch.setattr(remembering, "MOST", 500)  # so that the memory is emptied and filled again
+    tokenizer = TOKENIZERS[kind](str(runtime.data_dir() / "backbone"))
+    tokenizer.add_tokens(["é", "gpu显卡"])
+    rng = random.Random(3)
+    marks = [chr(point) for point in range(0x20000) if unicodedata.combining(chr(point))]
+    remembered = 0
+    for _ in range(300):
+        text = [chr(rng.randrange(0x20000 if rng.random() < 0.9 else 0x110000)) for _ in range(9)]
+        text += rng.choices(marks, k=3) + rng.choices([*ODD, *"aÉ好。 "], k=4)
+        rng.shuffle(text)
+        found = []
+        for switch in ("course", "paddlenlp"):
+            monkeypatch.setenv("COURSE_TOKENIZER", switch)
+            own = remembering.token_ids("".join(text), tokenizer)
+            found.append((own, tokenize_with_offsets("".join(text), tokenizer)))
+            remembered += remembering.remembered_ids("".join(text), tokenizer) is not None
+        assert found[0] == found[1], text
+    assert 60 < remembered < 300
+
+
+def test_no_review_needs_the_tokenizer_itself(tokenizer, monkeypatch):
+    reviews = list(load_reviews("train", max_examples=300))
+    assert all(remembering.remembered_ids(row["text"], tokenizer) is not None for row in reviews)
+    fast = [convert_example(row, tokenizer, 40) for row in reviews]
+    monkeypatch.setenv("COURSE_TOKENIZER", "paddlenlp")
+    assert remembering.remembered_ids("好", tokenizer) is None
+    assert [convert_example(row, tokenizer, 40) for row in reviews] == fast
 
 
 def test_added_words_are_one_token_at_their_place():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from course_lib.data.tokens import remembered_ids
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -41,10 +42,16 @@ def convert_example(
     """
     if max_seq_length < 3:
         raise InputError("max_seq_length", f"is {max_seq_length}", "at least 3")
-    encoded = tokenizer(
-        example["text"], max_length=max_seq_length, truncation=True, return_token_type_ids=True
-    )
-    fields = {"input_ids": encoded["input_ids"], "token_type_ids": encoded["token_type_ids"]}
+    text = example["text"]
+    ids = remembered_ids(text, tokenizer)
+    if ids is None:
+        encoded = tokenizer(
+            text, max_length=max_seq_length, truncation=True, return_token_type_ids=True
+        )
+        fields = {"input_ids": encoded["input_ids"], "token_type_ids": encoded["token_type_ids"]}
+    else:
+        input_ids = tokenizer.build_inputs_with_special_tokens(ids[: max_seq_length - 2])
+        fields = {"input_ids": input_ids, "token_type_ids": [0] * len(input_ids)}
     if not is_test:
         fields["labels"] = np.int64(example["label"])
     return fields if return_dict else tuple(fields.values())

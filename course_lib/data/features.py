@@ -7,12 +7,13 @@ lists of pairs, and never ends when a question fills a window.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from course_lib.data.batching import padded_columns
-from course_lib.data.tokens import tokenize_with_offsets
+from course_lib.data.tokens import token_ids, words_with_offsets
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -47,10 +48,7 @@ def convert_pair_example(
     """
     if max_seq_length < 5:
         raise InputError("max_seq_length", f"is {max_seq_length}", "at least 5")
-    first, second = (
-        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(example[key]))
-        for key in ("sentence1", "sentence2")
-    )
+    first, second = (token_ids(example[key], tokenizer) for key in ("sentence1", "sentence2"))
     # What truncation="longest_first" does; but that warns at every pair that it cuts.
     while len(first) + len(second) > max_seq_length - 3:
         (first if len(first) > len(second) else second).pop()
@@ -180,13 +178,12 @@ def convert_qa_examples(
     features = []
     for index, example in enumerate(examples):
         name = _name(example, f"example {index}")
-        question, _ = tokenize_with_offsets(example["question"], tokenizer)
-        question_ids = tokenizer.convert_tokens_to_ids(question[:max_question_length])
-        tokens, offsets = tokenize_with_offsets(example["context"], tokenizer)
-        context_ids = tokenizer.convert_tokens_to_ids(tokens)
+        question_ids = token_ids(example["question"], tokenizer)[:max_question_length]
+        words, offsets = words_with_offsets(example["context"], tokenizer)
+        context_ids = [one for _, ids in words for one in ids]
         room = max_seq_length - 3 - len(question_ids)
         spans = [] if is_test else _answer_tokens(example, offsets, name)
-        for first, end in _windows(len(tokens), room, min(doc_stride, room)):
+        for first, end in _windows(len(offsets), room, min(doc_stride, room)):
             ids = context_ids[first:end]
             before = len(question_ids) + 2
             feature = {
@@ -223,9 +220,11 @@ def _answer_tokens(
             problem = f"the answer {answer!r} is not at {start}"
             raise InputError(name, problem, "its offset in the context")
         end = start + len(answer)
-        touched = [i for i, (first, last) in enumerate(offsets) if first < end and last > start]
-        if touched:
-            spans.append((touched[0], touched[-1]))
+        # spans rise, both their first places and their ends
+        first = bisect_right(offsets, start, key=lambda span: span[1])
+        last = bisect_left(offsets, end, key=lambda span: span[0]) - 1
+        if first <= last:
+            spans.append((first, last))
     return spans
 
 

@@ -52,17 +52,18 @@ class WordEncoder:
             begins. The pieces of a Latin word or a number (##) always belong to one word.
         """
         begins = {begin for _, begin, _ in self.cutter.tokenize(text)}
-        tokens: list[str] = []
+        ids: list[int] = []
         starts: list[bool] = []
+        words, offsets = words_with_offsets(text, self.tokenizer)
         last = 0  # the end of the token before; what stands between has no token
-        for own, spans in words_with_offsets(text, self.tokenizer):
-            tokens += own
-            starts.append(not begins.isdisjoint(range(last, spans[0][0] + 1)))
+        for _, own in words:
+            starts.append(not begins.isdisjoint(range(last, offsets[len(ids)][0] + 1)))
             starts += [False] * (len(own) - 1)
-            last = spans[-1][1]
+            ids += own
+            last = offsets[len(ids) - 1][1]
         if starts:
             starts[0] = True
-        return self.tokenizer.convert_tokens_to_ids(tokens), starts
+        return ids, starts
 
 
 def make_sequences(
