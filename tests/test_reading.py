@@ -11,7 +11,6 @@ from course_lib.runtime.manifest import read_manifest
 from course_lib.runtime.outputs import read_marker
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 from course_lib.tasks.hierarchical.thresholds import load_thresholds
-from course_lib.tasks.search.index import SentenceIndex
 from course_lib.training import checkpoint
 from course_lib.training.checkpoint import Checkpoint, model_arrays
 
@@ -83,7 +82,6 @@ def test_a_directory_that_is_replaced_while_it_is_read_is_not_mixed(
 READERS = {
     "thresholds.json": lambda file: load_thresholds(file.parent, Taxonomy(["a"])),
     "manifest.json": lambda file: read_manifest(file.parent),
-    "index.json": lambda file: SentenceIndex.load(file.parent),
     "run.json": lambda file: read_arguments([str(file)]),
 }
 

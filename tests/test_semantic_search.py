@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import threading
 import time
 
 import course_lib  # noqa: F401
-from course_lib.chapters.ch20 import compare_search
+from course_lib.chapters.ch20 import CharacterIndex, compare_search, distil_encoder, text_halves
 from course_lib.deploy import Predictor, export_model
 from course_lib.runtime import InputError, seed_everything
+from course_lib.runtime.manifest import write_manifest
 from course_lib.tasks.search import (
     BiEncoder,
-    CharacterIndex,
     CrossEncoder,
     SentenceIndex,
-    distil_encoder,
     encode,
-    first_layers,
     fuse,
-    hard_negatives,
     recall_at_k,
     rerank,
     score_pairs,
-    text_halves,
     train_bi_encoder,
     train_cross_encoder,
 )
@@ -187,54 +182,14 @@ def test_an_export_gives_the_same_vectors(tokenizer, trained, tmp_path):
     np.testing.assert_allclose(encode(predictor, texts, 8), encode(model, texts, 8), atol=1e-4)
 
 
-def test_the_first_layers_are_the_models_own(tokenizer):
-    model = BiEncoder(small(tokenizer, layers=3), tokenizer, max_length=16, pooling="cls")
-    paddle.seed(3)
-    wanted = float(paddle.rand([1]))
-    paddle.seed(3)
-    shorter = first_layers(model, 2)
-    assert float(paddle.rand([1])) == wanted, "it draws no random number"
-    assert len(shorter.encoder.encoder.layers) == shorter.encoder.config.num_hidden_layers == 2
-    assert (shorter.max_length, shorter.pooling) == (16, "cls")
-    states = []
-    model.encoder.encoder.layers[1].register_forward_post_hook(
-        lambda layer, inputs, output: states.append(output)
-    )
-    encode(model, ["猫狗"])
-    first = states[0][0, 0].numpy()
-    first = first / np.linalg.norm(first)
-    np.testing.assert_allclose(
-        encode(shorter, ["猫狗"])[0], first / np.linalg.norm(first), atol=1e-5
-    )
-    np.testing.assert_array_equal(encode(first_layers(model, 3), ["猫狗"]), encode(model, ["猫狗"]))
-    before = encode(model, ["猫"])
-    train_bi_encoder(shorter, pairs_of(8), batch_size=8)  # weights of its own
-    np.testing.assert_array_equal(encode(model, ["猫"]), before)
-
-
 def test_a_smaller_model_learns_its_teachers_vectors(tokenizer, trained):
     teacher, _ = trained
     student = BiEncoder(small(tokenizer, seed=5), tokenizer, max_length=16)
-    texts = [first for first, _ in pairs_of(128)]
-    vectors = encode(teacher, texts)
-    losses = distil_encoder(student, texts, vectors, epochs=8, batch_size=16, learning_rate=5e-3)
-    assert losses[-1] < losses[0] / 2
+    texts = [first for first, _ in pairs_of(1024)]
+    losses = distil_encoder(student, texts, encode(teacher, texts), batch_size=8, steps=999)
+    assert len(losses) == 128 and np.mean(losses[-8:]) < losses[0] / 2
     held_out = [first for first, _ in pairs_of(32, seed=3)]
-    assert (encode(student, held_out) * encode(teacher, held_out)).sum(axis=1).mean() > 0.8
-    before = encode(student, texts[:1])
-    unknown, long = vectors.copy(), vectors.copy()
-    unknown[3, 1], long[4] = np.nan, 2 * vectors[4]
-    for wrong, words in (
-        (vectors[:5], r"shape \[5, 32\]; expected 128 rows"),
-        (vectors[:, :8], "shape"),
-        (vectors[0], "shape"),
-        (unknown, "row 3 has length nan"),
-        (long, "row 4 has length 2"),
-    ):
-        with pytest.raises(InputError, match=words) as raised:
-            distil_encoder(student, texts, wrong)
-        assert raised.value.where == "vectors"
-    np.testing.assert_array_equal(encode(student, texts[:1]), before)
+    assert (encode(student, held_out) * encode(teacher, held_out)).sum(axis=1).mean() > 0.7
 
 
 # --- the cross-encoder ----------------------------------------------------------------------------
@@ -301,17 +256,6 @@ def test_the_export_of_a_classifier_is_no_encoder(tmp_path):
     predictor = Predictor(export_model(model, tmp_path, tokenizer, 16), threads=1)
     with pytest.raises(InputError, match=r"an export of a Ernie.*expected one of a BiEncoder"):
         encode(predictor, ["好"])
-    with pytest.raises(InputError, match=r"an export of a Ernie.*expected one of a CrossEncoder"):
-        score_pairs(predictor, [("好", "坏")])
-
-
-def test_hard_negatives_are_the_first_wrong_ones():
-    texts = ["a", "b", "c", "a"]
-    places = np.array([[3, 1, 0, 2], [1, 0, 3, 2]])
-    assert hard_negatives(places, texts, ["a", "a"], 2) == [["b", "c"], ["b", "c"]]
-    assert hard_negatives(places, texts, ["b", "c"], 1) == [["a"], ["b"]]
-    with pytest.raises(InputError, match="row 0 holds 2 wrong"):
-        hard_negatives(places, texts, ["a", "a"], 3)
 
 
 # --- the index ------------------------------------------------------------------------------------
@@ -510,7 +454,7 @@ def test_a_write_that_fails_leaves_the_old_index(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["index"]
 
 
-@pytest.mark.parametrize("name", ["vectors.faiss", "sentences.json", "index.json"])
+@pytest.mark.parametrize("name", ["vectors.faiss", "sentences.json", "manifest.json"])
 def test_a_damaged_index_is_refused(name, tmp_path):
     directory = filled(count=20).save(tmp_path)
     file = directory / name
@@ -521,16 +465,14 @@ def test_a_damaged_index_is_refused(name, tmp_path):
             SentenceIndex.load(directory)
 
 
-def test_files_of_two_indexes_are_refused(tmp_path):
+def test_files_of_two_indexes_and_of_something_else_are_refused(tmp_path):
     one, other = filled(count=20).save(tmp_path / "a"), filled(count=30).save(tmp_path / "b")
-    description = json.loads((one / "index.json").read_text())
-    for wrong, words in (({"size": 8}, "holds 20 vectors of size 16"), ({"kind": "hnsw"}, "hnsw")):
-        (one / "index.json").write_text(json.dumps(description | wrong))
-        with pytest.raises(InputError, match=words):
-            SentenceIndex.load(one)
-    (other / "index.json").write_text("[1]")
-    with pytest.raises(InputError, match="is damaged"):
-        SentenceIndex.load(other)
+    (one / "sentences.json").write_bytes((other / "sentences.json").read_bytes())
+    with pytest.raises(InputError, match=r"sentences\.json: is damaged or was changed"):
+        SentenceIndex.load(one)
+    write_manifest(one, {})
+    with pytest.raises(InputError, match=r"expected vectors\.faiss, sentences\.json"):
+        SentenceIndex.load(one)
 
 
 def test_wrong_vectors_are_refused_and_change_nothing():
@@ -543,6 +485,7 @@ def test_wrong_vectors_are_refused_and_change_nothing():
         (unit(2, size=8), ["一", "二"], "shape"),
         (unit(2)[0], ["一"], "shape"),
         (unit(3), ["一", "二"], "shape"),
+        (unit(3), [], "shape"),
         (unit(2), ["一", " "], "empty"),
         (unit(2), ["一", 3], "not a string"),
         (unit(1), "一", "one text"),
@@ -554,8 +497,6 @@ def test_wrong_vectors_are_refused_and_change_nothing():
     for vectors in (nan, long, unit(2, size=8), unit(2)[0]):
         with pytest.raises(InputError):
             index.search(vectors)
-    with pytest.raises(InputError, match="kind"):
-        SentenceIndex(16, "tree")
     assert SentenceIndex(16).search(unit(1), 2)[1].tolist() == [[-1, -1]]
 
 
@@ -564,14 +505,12 @@ def test_wrong_vectors_are_refused_and_change_nothing():
 
 def test_characters_find_what_shares_them():
     index = CharacterIndex(["房间很干净", "早餐太差", "屏幕很亮"])
-    cosines, places = index.search(["房间干净吗", "早餐怎么样", "屏幕"], 2)
+    places = index.search(["房间干净吗", "早餐怎么样", "屏幕"], 2)
     assert places[:, 0].tolist() == [0, 1, 2] and places.shape == (3, 2)
-    assert (cosines[:, 0] > cosines[:, 1]).all()
-    cosines, places = index.search(["猫", "间zzqx"], 5)  # what shares nothing is not found
+    places = index.search(["猫", "间zzqx"], 5)  # what shares nothing is not found
     assert places.tolist() == [[-1] * 5, [0, *[-1] * 4]]
-    assert np.isneginf(cosines[places < 0]).all() and 0 < cosines[1, 0] < 1
     assert fuse(places[:1], np.array([[3]]), count=4).tolist() == [[3, -1, -1, -1]]
-    methods = {"characters": lambda texts: index.search(texts)[1]}
+    methods = {"characters": index.search}
     table = compare_search(methods, ["猫", "间"], [0, 0], (1, 10))
     assert table.loc["characters", ["recall@1", "recall@10"]].tolist() == [0.5, 0.5]
 

@@ -4,7 +4,28 @@ from __future__ import annotations
 
 import course_lib  # noqa: F401
 from course_lib.compression import cut, reorder
-from course_lib.runtime import InputError
+from course_lib.runtime import InputError, seed_everything
+from course_lib.tasks.explain import lime, occlusion
+from course_lib.tasks.search import (
+    BiEncoder,
+    CrossEncoder,
+    SentenceIndex,
+    encode,
+    recall_at_k,
+    rerank,
+    train_bi_encoder,
+    train_cross_encoder,
+)
+from course_lib.tasks.tagging import (
+    BackboneTagger,
+    LacTagger,
+    TermTree,
+    entity_scores,
+    match,
+    predict_tags,
+    relabel,
+    train_tagger,
+)
 from course_lib.training import create_optimizer, decode_answers, evaluate, exact_match, fit
 from course_lib.training.metrics import span_counts
 from course_lib.training.pretraining import create_pretraining_dataloader
@@ -13,7 +34,10 @@ from course_lib.training.steps import train_steps
 import numpy as np
 import paddle
 import pytest
+import tiny
 import training_runs as runs
+from paddlenlp.datasets import MapDataset
+from paddlenlp.transformers import ErnieConfig, ErnieForTokenClassification
 
 # ---- training
 
@@ -101,3 +125,84 @@ def test_scores_of_tokens_are_not_those_of_a_row():
     model = paddle.nn.Embedding(9, 3)  # scores [N, L, 3]
     with pytest.raises(ValueError):
         evaluate(model, [[paddle.zeros([2, 4], "int64"), paddle.to_tensor([5, 7])]])
+
+
+# ---- search, tagging and explanations
+
+PAIRS = [("房间", "干净"), ("太差", "服务")]
+WRONG = [["电脑"], ["书"]]
+FOUND = np.array([[0, 1, 2], [2, 1, 0]])
+LABELS = ["O", "B-PER", "I-PER"]
+ROWS = [{"tokens": ["很", "好"], "labels": [1, 2]}]
+
+
+@pytest.fixture(scope="module")
+def things():
+    """What the mistakes are made with, by name."""
+    model, tokenizer = tiny.classifier(tiny.TEXTS)
+    seed_everything(1)
+    config = ErnieConfig(vocab_size=len(tokenizer), num_labels=3, **tiny.CONFIG)
+    named = ErnieForTokenClassification(config)
+    tree = TermTree()
+    tree.add("屏幕", "部件")
+    return {
+        "model": model,
+        "tokenizer": tokenizer,
+        "bi": BiEncoder(model, tokenizer),
+        "cross": CrossEncoder(model, tokenizer),
+        "named": named,
+        "tagger": BackboneTagger(named, tokenizer, LABELS),
+        "lac": LacTagger(),
+        "tree": tree,
+    }
+
+
+def train_bi(bi, pairs=PAIRS, **settings):
+    train_bi_encoder(bi, pairs, **settings)
+
+
+def train_cross(cross, negatives):
+    train_cross_encoder(cross, PAIRS, negatives)
+
+
+SEARCH = {
+    "pooling": lambda bi, model, tokenizer: BiEncoder(model, tokenizer, pooling="max"),
+    "kind": lambda: SentenceIndex(16, "tree"),
+    "pairs: 0 in": lambda bi: train_bi(bi, []),
+    "pairs: 1 in": lambda bi: train_bi(bi, PAIRS[:1]),
+    "pairs: hold": lambda bi: train_bi(bi, ["很好", "太差"]),
+    "epochs": lambda bi: train_bi(bi, epochs=0),
+    "max_steps: is 0": lambda bi: train_bi(bi, max_steps=0),
+    "max_steps: is -1": lambda bi: train_bi(bi, max_steps=-1),
+    "batch_size: is -1": lambda bi: encode(bi, ["很好"], batch_size=-1),
+    "negatives: is": lambda cross: train_cross(cross, ["电脑", "书房"]),
+    "negatives: hold": lambda cross: train_cross(cross, [["电脑"], ["书", "房"]]),
+    "queries": lambda cross: rerank(cross, "很好", ["太", "差"], FOUND[:, :2]),
+    "counts: is 4": lambda: recall_at_k(FOUND, [0, 1], (1, 4)),
+    "counts: is 0": lambda: recall_at_k(FOUND, [0, 1], (0,)),
+    "right": lambda: recall_at_k(FOUND, [0], (1,)),
+}
+TAGGING = {
+    "label_list": lambda named, tokenizer: BackboneTagger(named, tokenizer, ["O"], crf=False),
+    "dataset: has": lambda tagger: train_tagger(tagger, MapDataset(ROWS, label_list=LABELS[::-1])),
+    "dataset": lambda tagger: entity_scores(tagger, MapDataset(ROWS, label_list=LABELS[::-1])),
+    "epochs: is 0": lambda tagger: train_tagger(tagger, ROWS, epochs=0),
+    "max_steps: is 0": lambda tagger: train_tagger(tagger, ROWS, max_steps=0),
+    "sentences": lambda tagger: predict_tags(tagger, "很好"),
+    "names": lambda lac: relabel(lac, ["很好"], {"": "PER"}),
+    "names: are empty": lambda lac: relabel(lac, ["很好"], {}),
+    "aliases": lambda tree: tree.add("电脑", "类别", aliases="本本"),
+    "allowed: names": lambda tree: match(tree, [("屏幕", "n")], {"n": {"零件"}}),
+    "allowed": lambda tree: match(tree, [("屏幕", "n")], {"n": "部件"}),
+}
+EXPLAIN = {
+    "label: is -1": lambda model, tokenizer: occlusion(model, tokenizer, "很好", label=-1),
+    "label: is 2": lambda model, tokenizer: lime(model, tokenizer, "很好", label=2),
+}
+
+
+@pytest.mark.parametrize(("told", "mistake"), [*SEARCH.items(), *TAGGING.items(), *EXPLAIN.items()])
+def test_a_mistake_in_searching_tagging_or_explaining_is_told(told, mistake, things):
+    names = mistake.__code__.co_varnames[: mistake.__code__.co_argcount]
+    with pytest.raises(InputError, match=f"^{told}"):
+        mistake(*(things[name] for name in names))

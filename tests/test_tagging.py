@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 
 import course_lib  # noqa: F401
-from course_lib.chapters.ch19 import compare_crf
+from course_lib.chapters.ch19 import compare_crf, rule_crf
 from course_lib.data import convert_qa_examples
 from course_lib.runtime import InputError, seed_everything
 from course_lib.tasks.tagging import (
     BackboneTagger,
     Crf,
-    bio_rules,
     entity_scores,
     predict_tags,
     train_tagger,
 )
-from course_lib.tasks.tagging.tagger import broken_labels
 from course_lib.training import paired_bootstrap_f1
 
 import numpy as np
@@ -147,17 +145,18 @@ def test_the_order_of_the_labels_changes_nothing(tokenizer, sentences, crf):
     assert first == again and first["all"]["true"] == 5 and first["all"]["found"] > 0
 
 
-def test_broken_labels_are_counted():
-    assert broken_labels([1, 2, 2, 0, 3, 4]) == 0
-    assert broken_labels([2, 2, 0, 4, 1, 4, 0]) == 3
-    assert broken_labels([]) == 0
-    assert broken_labels([1, 1, 4, 3, 0, 3, 4], ["B-X", "I-X", "B-Y", "I-Y", "O"]) == 3
+def test_broken_labels_are_counted(tokenizer, sentences):
+    tagger, rows = tagger_of(tokenizer, crf=False), [[1, 2, 2, 0, 3, 4], [2, 2, 0, 4, 1, 4]]
+    for order, expected in (([0, 1, 2, 3, 4], 3), ([4, 0, 1, 2, 3], 3)):
+        tagger.label_list = [LABELS[label] for label in order]
+        predicted = [[order.index(label) for label in row] for row in rows]
+        scores = entity_scores(tagger, sentences[:2], predicted)
+        assert scores["all"]["broken"] == expected
 
 
 def test_decoding_by_the_rules_finds_the_best_row_that_bio_allows():
     """All rows of three labels, tried one by one."""
-    crf = Crf(len(LABELS))
-    crf.transitions.set_value(bio_rules(LABELS))
+    crf = rule_crf(LABELS)
     random = np.random.RandomState(3)
     emissions = random.randn(20, 3, len(LABELS)).astype("float32")
     allowed = [
@@ -174,8 +173,8 @@ def test_decoding_by_the_rules_finds_the_best_row_that_bio_allows():
     plain = emissions.argmax(axis=2)
     assert (plain != found).any() and (plain == found).any()
     order = [3, 4, 2, 0, 1]
-    mixed = bio_rules([LABELS[label] for label in order])
-    assert (mixed == bio_rules(LABELS)[order][:, order]).all()
+    mixed = rule_crf([LABELS[label] for label in order]).transitions.numpy()
+    assert (mixed == crf.transitions.numpy()[order][:, order]).all()
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,14 @@ from course_lib.notebook.style import (
     finish,
 )
 from course_lib.runtime import seed_everything
-from course_lib.tasks.tagging import BackboneTagger, predict_tags, train_tagger
-from course_lib.tasks.tagging.tagger import broken_labels
-from course_lib.training import span_counts, span_scores
+from course_lib.tasks.tagging import (
+    BackboneTagger,
+    Crf,
+    entity_scores,
+    predict_tags,
+    train_tagger,
+)
+from course_lib.training import span_counts
 
 import numpy as np
 import pandas as pd
@@ -86,11 +91,22 @@ def compare_crf(
         rate = learning_rate or suggested_learning_rate(model)
         result.losses[name] = train_tagger(tagger, train, learning_rate=rate, seed=seed, **settings)
         predicted = predict_tags(tagger, [example["tokens"] for example in dev])
-        broken = sum(broken_labels(row, label_list) for row in predicted)
-        rows[name] = span_scores(true, predicted, label_list)["all"] | {"broken": broken}
+        rows[name] = entity_scores(tagger, dev, predicted)["all"]
         result.counts[name] = span_counts(true, predicted, label_list).sum(axis=1)
         result.taggers[name] = tagger
     return result._replace(scores=pd.DataFrame(rows).T)
+
+
+def rule_crf(label_list: Sequence[str]) -> Crf:
+    """A CRF that is not trained: 0, but -10,000 from a label to an I-X that continues no X.
+
+    (The first label of a sentence has no label before it: it may still be an I-.)
+    """
+    inside = np.array([label.startswith("I-") for label in label_list])
+    same = np.array([[one[1:] == other[1:] for other in label_list] for one in label_list])
+    crf = Crf(len(label_list))
+    crf.transitions.set_value(np.where(inside & ~same, -1e4, 0).astype("float32"))
+    return crf
 
 
 def entity_text(

@@ -1,10 +1,12 @@
-"""Chapter 20: ways to search compared in recall and time."""
+"""Chapter 20: pairs out of texts, a search by characters, ways to search compared, distillation."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from course_lib.data import batchify_fn, convert_example
 from course_lib.notebook.style import (
     CourseFigure,
     course_style,
@@ -13,11 +15,84 @@ from course_lib.notebook.style import (
     plain_numbers,
     series_style,
 )
-from course_lib.tasks.search import recall_at_k
+from course_lib.tasks.search import BiEncoder, recall_at_k
+from course_lib.training.steps import train_steps
 
 import numpy as np
+import paddle
 import pandas as pd
 from matplotlib.ticker import PercentFormatter
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+_SENTENCE = re.compile(r"[^。！？!?；;…~～]+[。！？!?；;…~～]*")
+
+
+def text_halves(
+    texts: Sequence[str], min_length: int = 12, max_length: int = 30
+) -> list[tuple[str, str]]:
+    """Pairs that belong together, without labels: two parts of one text.
+
+    A text is cut at the end of the sentence closest to its middle (the inverse cloze task; Lee et
+    al., 2019). Texts of one sentence, or with a part that is too short, give no pair.
+
+    Args:
+        min_length, max_length: characters of a part; of a longer first part the end is kept, of a
+            longer second one the beginning, so that the two are adjacent.
+    """
+    pairs = []
+    for text in texts:
+        ends = np.array([sentence.end() for sentence in _SENTENCE.finditer(text)][:-1])
+        if len(ends):
+            cut = int(ends[np.abs(ends - len(text) / 2).argmin()])
+            first, second = text[:cut].strip(), text[cut:].strip()
+            if min(len(first), len(second)) >= min_length:
+                pairs.append((first[-max_length:].strip(), second[:max_length].strip()))
+    return pairs
+
+
+class CharacterIndex:
+    """The baseline without a model: TF-IDF of single characters and pairs of them.
+
+    Args:
+        sentences: what is searched; the frequencies are theirs.
+    """
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self._tfidf = TfidfVectorizer(analyzer="char", ngram_range=(1, 2), sublinear_tf=True)
+        self._weights = self._tfidf.fit_transform(sentences)
+
+    def search(self, queries: Sequence[str], count: int = 10) -> np.ndarray:
+        """Places int64 [queries, count], best first; -1 where no more share a character."""
+        cosines = (self._tfidf.transform(queries) @ self._weights.T).toarray()
+        places = np.argsort(-cosines.astype("float32"), axis=1, kind="stable")[:, :count]
+        places[np.take_along_axis(cosines, places, axis=1) <= 0] = -1
+        return np.pad(places, ((0, 0), (0, count - places.shape[1])), constant_values=-1)
+
+
+def distil_encoder(
+    student: BiEncoder, texts: Sequence[str], vectors: np.ndarray, batch_size: int, steps: int
+) -> list[float]:
+    """Teach a smaller encoder the vectors of a larger one, so that its index can stay.
+
+    Args:
+        vectors: float [texts, hidden_size] of the teacher, of length 1.
+
+    Returns:
+        The loss of each step: 1 - the mean cosine between teacher and student.
+    """
+    length = student.max_length
+    rows = [
+        convert_example({"text": one}, student.tokenizer, length, is_test=True) for one in texts
+    ]
+    batchify = batchify_fn(student.tokenizer, is_test=True)
+
+    def loss(batch: np.ndarray) -> paddle.Tensor:
+        predicted = student(*map(paddle.to_tensor, batchify([rows[i] for i in batch])))
+        return 1 - (predicted * paddle.to_tensor(vectors[batch])).sum(axis=-1).mean()
+
+    order = np.random.RandomState(42).permutation(len(rows))
+    batches = [order[i : i + batch_size] for i in range(0, len(rows), batch_size)]
+    return train_steps(student, batches, loss, min(steps, len(batches)), learning_rate=3e-4)
 
 
 def compare_search(

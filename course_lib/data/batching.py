@@ -7,6 +7,7 @@ from typing import Any
 
 from course_lib.data.tokens import remembered_ids
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import positive
 
 import numpy as np
 from paddle.io import BatchSampler, DataLoader
@@ -96,6 +97,7 @@ def map_by_length(
     Returns:
         The results, in the order of `rows`.
     """
+    positive(batch_size=batch_size)
     order = sorted(range(len(rows)), key=lambda index: length(rows[index]))
     results: list = [None] * len(rows)
     for start in range(0, len(order), batch_size):

@@ -66,6 +66,13 @@ def real(name: str, value: Any, fits: Callable[[float], bool], expected: str) ->
     return float(value)
 
 
+def positive(**counts: Any) -> None:
+    """Refuse counts that are given (not None) and are not whole numbers of at least 1."""
+    for name, value in counts.items():
+        if value is not None:
+            whole(name, value, 1)
+
+
 def one_of(name: str, value: Any, allowed: Collection) -> Any:
     """Return a value that is allowed; raise InputError about `name` otherwise."""
     if value not in allowed:

@@ -7,19 +7,11 @@ from __future__ import annotations
 
 from course_lib.runtime.lazy import lazy
 
-_HOME = {
-    "attention_maps": "hooks",
-    "Attribution": "attribution",
-    "create_parameter": "hooks",
-    "deletion_curve": "attribution",
-    "hidden_states": "hooks",
-    "integrated_gradients": "attribution",
-    "lime": "attribution",
-    "log_graph": "hooks",
-    "occlusion": "attribution",
-    "recorded": "hooks",
-    "set_parameter": "hooks",
+_NAMES = {
+    "attribution": "Attribution deletion_curve integrated_gradients lime occlusion",
+    "hooks": "attention_maps hidden_states recorded",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOME)
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from course_lib.data import convert_example
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
 from course_lib.training.prediction import check_scores, check_texts, inference_mode
 
 import numpy as np
 import paddle
 from paddlenlp.transformers import PretrainedModel
 from sklearn.linear_model import Ridge
+
+BATCH = 64  # texts per model run
+KERNEL = 0.25  # LIME's: a sample counts exp(-d² / KERNEL²), d its cosine distance to the text
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,6 @@ def occlusion(
     text: str,
     label: int | None = None,
     max_seq_length: int = 128,
-    batch_size: int = 64,
 ) -> Attribution:
     """Explain a prediction by masking one token at a time; the loss of score is the token's part.
 
@@ -64,11 +67,12 @@ def occlusion(
         label: the class to explain; None: the most probable one.
 
     Raises:
-        InputError: the text is empty, or has more tokens than the model has positions.
+        InputError: the text is empty, or has more tokens than the model has positions; the model
+            has no such class.
 
     Source: Li et al., "Understanding Neural Networks through Representation Erasure", 2016.
     """
-    question = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
+    question = _Question.of_text(model, tokenizer, text, label, max_seq_length)
     count = len(question.tokens)
     kept = np.concatenate([np.ones((1, count), dtype=bool), ~np.eye(count, dtype=bool)])
     values = question.scores(kept)
@@ -81,10 +85,8 @@ def lime(
     text: str,
     label: int | None = None,
     samples: int = 300,
-    width: float = 0.25,
     seed: int = 42,
     max_seq_length: int = 128,
-    batch_size: int = 64,
 ) -> Attribution:
     """Explain a prediction by a linear model of what happens when tokens are masked at random.
 
@@ -92,23 +94,19 @@ def lime(
     are left gives each token's weight. Samples close to the text count more.
 
     Args:
-        label: the class to explain; None: the most probable one.
         samples: model runs; more give more stable weights.
-        width: of the kernel exp(-d² / width²), d the cosine distance to the unmasked text.
-
-    Raises:
-        InputError: as `occlusion`.
+        Others and errors as for `occlusion`.
 
     Source: Ribeiro et al., "Why Should I Trust You?", KDD 2016.
     """
-    question = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
+    question = _Question.of_text(model, tokenizer, text, label, max_seq_length)
     draw, count = np.random.RandomState(seed), len(question.tokens)
     kept = np.ones((samples, count), dtype=bool)
     for row in kept[1:]:  # the first is the text itself
         row[draw.choice(count, draw.randint(1, count + 1), replace=False)] = False
     values = question.scores(kept)
     distance = 1 - np.sqrt(kept.mean(axis=1))  # cosine of a 0/1 vector to the vector of ones
-    near = np.exp(-((distance / width) ** 2))
+    near = np.exp(-((distance / KERNEL) ** 2))
     linear = Ridge(alpha=1.0).fit(kept, values, sample_weight=near)
     error = 1 - linear.score(kept, values, sample_weight=near)
     return question.answer(linear.coef_, error)
@@ -133,21 +131,15 @@ def integrated_gradients(
     Gradients of the model's parameters are cleared.
 
     Args:
-        label: the class to explain; None: the most probable one.
         steps: points on the path, two in each of steps / 2 intervals; more make `error` smaller.
-
-    Raises:
-        InputError: as `occlusion`.
+        Others and errors as for `occlusion`.
 
     Source: Sundararajan et al., "Axiomatic Attribution for Deep Networks", ICML 2017.
     """
-    question = _Question(model, tokenizer, text, label, max_seq_length, batch_size)
+    question = _Question.of_text(model, tokenizer, text, label, max_seq_length)
     table = model.get_input_embeddings()
     everything = np.ones((1, len(question.tokens)), dtype=bool)
-    ids = question.ids_of(everything)
-    with paddle.no_grad():
-        base = table(paddle.to_tensor(question.ids_of(~everything)))  # [1, L, H]
-        way = table(paddle.to_tensor(ids)) - base
+    ids, masked = question.ids_of(everything), question.ids_of(~everything)
 
     def score(points: np.ndarray) -> tuple[paddle.Tensor, paddle.Tensor]:
         """The scores at points from 0 to 1, and the word vectors there."""
@@ -161,29 +153,25 @@ def integrated_gradients(
             hook.remove()
 
     def values(points: np.ndarray) -> np.ndarray:
-        parts = range(0, len(points), batch_size)
-        with paddle.no_grad():
-            return np.concatenate([score(points[i : i + batch_size])[0].numpy() for i in parts])
+        return np.concatenate([score(part)[0].numpy() for part in _parts(points, batch_size)])
 
-    was_training, total = model.training, np.zeros(way.shape[1])
-    model.eval()
     try:
-        edges = _edges(values, steps // 2)
-        middles, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-        points = np.concatenate([middles - halves / 3**0.5, middles + halves / 3**0.5])  # Gauss
-        weights = np.concatenate([halves, halves])
-        for start in range(0, len(points), batch_size):
-            chosen = slice(start, start + batch_size)
-            with paddle.enable_grad():
-                values_there, vectors = score(points[chosen])
-                # not paddle.grad: without a gradient of its scale, layer_norm's
-                # derivative is wrong on the CPU (see models/patches.py)
-                values_there.sum().backward()
-            total += weights[chosen] @ (vectors.grad * way).sum(axis=-1).numpy()
+        with inference_mode(model):
+            base = table(paddle.to_tensor(masked))  # [1, L, H]
+            way = table(paddle.to_tensor(ids)) - base
+            edges = _edges(values, steps // 2)
+            middles, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+            points = np.concatenate([middles - halves / 3**0.5, middles + halves / 3**0.5])  # Gauss
+            weights, total = np.concatenate([halves, halves]), np.zeros(way.shape[1])
+            for chosen in _parts(np.arange(len(points)), batch_size):
+                with paddle.enable_grad():
+                    values_there, vectors = score(points[chosen])
+                    # not paddle.grad: without a gradient of its scale, layer_norm's
+                    # derivative is wrong on the CPU (see models/patches.py)
+                    values_there.sum().backward()
+                total += weights[chosen] @ (vectors.grad * way).sum(axis=-1).numpy()
     finally:
         model.clear_gradients()
-        if was_training:
-            model.train()
     return question.answer(total[question.places])
 
 
@@ -204,13 +192,7 @@ def _edges(values: Callable[[np.ndarray], np.ndarray], intervals: int) -> np.nda
 
 
 def deletion_curve(
-    model: PretrainedModel,
-    tokenizer,
-    attribution: Attribution,
-    order: str = "for",
-    draws: int = 10,
-    seed: int = 42,
-    batch_size: int = 64,
+    model: PretrainedModel, tokenizer, attribution: Attribution, order: str = "for", draws: int = 10
 ) -> np.ndarray:
     """The probability of the label while tokens are masked one after another.
 
@@ -229,15 +211,13 @@ def deletion_curve(
     """
     count = len(attribution.tokens)
     ranked = np.argsort(-attribution.scores, kind="stable")
-    draw = np.random.RandomState(seed)
+    draw = np.random.RandomState(42)
     orders = {
         "for": [ranked],
         "against": [ranked[::-1]],
         "random": [draw.permutation(count) for _ in range(draws)],
     }
-    question = _Question(
-        model, tokenizer, None, attribution.label, None, batch_size, attribution.ids
-    )
+    question = _Question(model, tokenizer, attribution.ids, attribution.label)
     curves = []
     for places in orders[order]:
         kept = np.ones((count + 1, count), dtype=bool)
@@ -250,11 +230,8 @@ def deletion_curve(
 class _Question:
     """A model, a text and a label, scored again and again with some of the tokens masked."""
 
-    def __init__(self, model, tokenizer, text, label, max_seq_length, batch_size, ids=None) -> None:
-        if ids is None:
-            check_texts([text], "text")
-            ids, _ = convert_example({"text": text}, tokenizer, max_seq_length, is_test=True)
-        self.model, self.mask, self.batch_size = model, tokenizer.mask_token_id, batch_size
+    def __init__(self, model, tokenizer, ids: list[int], label: int | None) -> None:
+        self.model, self.mask = model, tokenizer.mask_token_id
         self.ids = np.asarray(ids, dtype="int64")
         positions = model.config.max_position_embeddings
         if not 3 <= len(self.ids) <= positions:
@@ -265,7 +242,14 @@ class _Question:
         with inference_mode(model):
             logits = model(paddle.to_tensor(self.ids[None]))
         check_scores(logits)
-        self.label = int(logits.argmax()) if label is None else label
+        best = int(logits.argmax()) if label is None else label
+        self.label = whole("label", best, 0, logits.shape[-1] - 1)  # -1 would give a wrong sum
+
+    @classmethod
+    def of_text(cls, model, tokenizer, text: str, label: int | None, max_seq_length: int):
+        check_texts([text], "text")
+        ids, _ = convert_example({"text": text}, tokenizer, max_seq_length, is_test=True)
+        return cls(model, tokenizer, ids, label)
 
     def ids_of(self, kept: np.ndarray) -> np.ndarray:
         """Ids [rows, length] of the text, masked where kept [rows, tokens] is False."""
@@ -275,11 +259,9 @@ class _Question:
 
     def scores(self, kept: np.ndarray) -> np.ndarray:
         """Log-odds of the label [rows] for kept [rows, tokens]."""
-        ids = self.ids_of(kept)
-        starts = range(0, len(ids), self.batch_size)
         with inference_mode(self.model):
-            parts = [self.run(ids[start : start + self.batch_size]).numpy() for start in starts]
-        return np.concatenate(parts).astype("float64")
+            rows = [self.run(ids).numpy() for ids in _parts(self.ids_of(kept), BATCH)]
+        return np.concatenate(rows).astype("float64")
 
     def run(self, ids: np.ndarray) -> paddle.Tensor:
         logits = self.model(paddle.to_tensor(ids), paddle.zeros(ids.shape, dtype="int64"))
@@ -292,15 +274,14 @@ class _Question:
     def answer(self, scores: np.ndarray, error: float | None = None) -> Attribution:
         """Scores of tokens as an Attribution; `error` None is what their sum misses."""
         whole_text = np.ones((1, len(self.tokens)), dtype=bool)
-        score, base = self.scores(np.concatenate([whole_text, ~whole_text]))
+        score, base = map(float, self.scores(np.concatenate([whole_text, ~whole_text])))
+        scores = np.asarray(scores, dtype="float64")
         if error is None:
             error = abs(scores.sum() - (score - base)) / max(abs(score - base), 1e-6)
         return Attribution(
-            self.tokens,
-            np.asarray(scores, dtype="float64"),
-            self.label,
-            float(score),
-            float(base),
-            float(error),
-            self.ids.tolist(),
+            self.tokens, scores, self.label, score, base, float(error), self.ids.tolist()
         )
+
+
+def _parts(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))

