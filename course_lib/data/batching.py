@@ -7,7 +7,7 @@ from typing import Any
 
 from course_lib.data.tokens import remembered_ids
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import positive
+from course_lib.runtime.errors import one_of, positive
 
 import numpy as np
 from paddle.io import BatchSampler, DataLoader
@@ -248,8 +248,7 @@ class LengthGroupedBatchSampler(ResumableBatchSampler):
         rank: int = 0,
     ) -> None:
         super().__init__(lengths, shuffle, seed, pool_batches, num_replicas, rank)
-        if batch_size < 1:
-            raise InputError("batch_size", f"is {batch_size}", "at least 1")
+        positive(batch_size=batch_size)
         self.batch_size, self.drop_last = batch_size, drop_last
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
@@ -360,9 +359,8 @@ def create_dataloader(
         InputError: the dataset is empty, or `mode` or `batching` is another word.
     """
     # A misspelled word would only change the order, without a message.
-    for name, value, words in (("mode", mode, MODES), ("batching", batching, BATCHING)):
-        if value not in words:
-            raise InputError(name, f"is {value!r}", f"one of {', '.join(words)}")
+    one_of("mode", mode, MODES)
+    one_of("batching", batching, BATCHING)
     if len(dataset) == 0:
         raise InputError("dataset", "is empty", "at least one example")
     is_test = "label" not in dataset[0]
