@@ -33,7 +33,7 @@ BUDGETS = {
 }
 LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
-    "course_lib/runtime": 1892,
+    "course_lib/runtime": 1_899,
     "course_lib/models": 1483,
     "course_lib/training": 2600,
     "course_lib/deploy": 2380,
