@@ -6,7 +6,6 @@ import itertools
 
 import course_lib  # noqa: F401
 from course_lib.chapters.ch19 import compare_crf, rule_crf
-from course_lib.data import convert_qa_examples
 from course_lib.runtime import InputError, seed_everything
 from course_lib.tasks.tagging import (
     BackboneTagger,
@@ -21,7 +20,6 @@ import numpy as np
 import paddle
 import pytest
 import tiny
-from paddlenlp.datasets import MapDataset
 from paddlenlp.transformers import ErnieConfig, ErnieForTokenClassification
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
@@ -199,24 +197,6 @@ def test_predict_tags_refuses(tokenizer):
         tagger.model.classifier.bias.set_value(paddle.full([5], np.nan))
         with pytest.raises(InputError, match="scores are infinite or no numbers"):
             predict_tags(tagger, [["在"]])
-
-
-# --- batched=True ---------------------------------------------------------------------------------
-
-
-def test_one_question_can_become_several_features_so_map_must_be_batched(tokenizer):
-    def example(count):
-        return {"context": "北京上海" * count, "question": "在", "answers": [], "answer_starts": []}
-
-    def convert(examples):
-        sizes = {"max_seq_length": 12, "doc_stride": 4, "max_question_length": 2}
-        return convert_qa_examples(examples, tokenizer, **sizes)
-
-    data = [example(1), example(6), example(2)]
-    features = MapDataset(list(data)).map(convert, lazy=False, batched=True)
-    assert [feature["example"] for feature in features] == [0, 1, 1, 1, 1, 1, 2]
-    with pytest.raises(InputError):  # one dict instead of a list of them
-        MapDataset(list(data)).map(convert, lazy=False, batched=False)
 
 
 def test_sentences_of_one_token_have_a_loss(tokenizer):
