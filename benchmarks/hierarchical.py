@@ -36,16 +36,15 @@ from course_lib.deploy import Predictor
 from course_lib.runtime import atomic_file, seed_everything, select_device
 from course_lib.tasks.hierarchical import (
     Classifier,
+    PruneArguments,
     Taxonomy,
+    brief,
     decode,
-    multi_label_features,
     prune,
     report,
     train,
     tune,
 )
-from course_lib.tasks.hierarchical.pruning import PruneArguments
-from course_lib.tasks.hierarchical.reports import averages, label_counts
 from course_lib.training import paired_bootstrap_f1
 from course_lib.training.prediction import inference_mode
 
@@ -179,7 +178,7 @@ def train_step(args: argparse.Namespace, seed: int, directory: Path) -> None:
     )
     say(f"seed {seed}: dev {json.dumps(figures['dev_tuned'])}")
     source = classifier.export(directory / "static")
-    rows = multi_label_features(data["train"], classifier.tokenizer, taxonomy, LENGTH)
+    rows = classifier.features(data["train"])
     int8 = quantize_static(
         source, directory / "int8", rows, algo=ALGO, batch_size=16, batch_nums=4, seed=seed
     )
@@ -240,9 +239,9 @@ def baseline_step(args: argparse.Namespace, seed: int, directory: Path) -> None:
         ).fit(texts(data["train"]), goal)
         found = model.predict_proba(texts(data["dev"]))
         thresholds = tune(found, true(data["dev"], taxonomy), taxonomy)
-        f1 = averages(true(data["dev"], taxonomy), decode(found, taxonomy, thresholds))
-        if f1["micro"]["f1"] > best[0]:
-            best = f1["micro"]["f1"], model, thresholds
+        f1 = brief(true(data["dev"], taxonomy), decode(found, taxonomy, thresholds))
+        if f1["micro_f1"] > best[0]:
+            best = f1["micro_f1"], model, thresholds
     result = {}
     for part in ("test", "gold"):
         chosen = decode(best[1].predict_proba(texts(data[part])), taxonomy, best[2])
@@ -278,15 +277,15 @@ def accuracy(args: argparse.Namespace, work: Path) -> dict:
     result = {}
     for part, models in found.items():
         goal = true(data[part], taxonomy)
-        figures = {name: [averages(goal, one) for one in each] for name, each in models.items()}
+        figures = {name: [brief(goal, one) for one in each] for name, each in models.items()}
         result[part] = {"texts": len(goal)}
         for kind in ("micro", "macro"):
             result[part][f"{kind}_f1"] = {
-                name: round(float(np.mean([one[kind]["f1"] for one in each])), 4)
+                name: round(float(np.mean([one[f"{kind}_f1"] for one in each])), 4)
                 for name, each in figures.items()
             }
         result[part]["micro_f1_by_seed"] = {
-            name: [round(one["micro"]["f1"], 4) for one in each] for name, each in figures.items()
+            name: [round(one["micro_f1"], 4) for one in each] for name, each in figures.items()
         }
         result[part]["levels"] = {
             name: [round(row["micro_f1"], 4) for row in report(goal, each[0], taxonomy)["levels"]]
@@ -308,11 +307,14 @@ def accuracy(args: argparse.Namespace, work: Path) -> dict:
     }
 
 
+def counts(goal: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Right, found and true labels of each text, [texts, 3]."""
+    return np.stack([part.sum(axis=1) for part in (goal & found, found, goal)], axis=1)
+
+
 def lost(goal: np.ndarray, whole: list[np.ndarray], other: list[np.ndarray]) -> dict:
     """Points of micro F1 that the whole model is better, over all seeds."""
-    first, second = (
-        sum(label_counts(goal, one).sum(axis=1) for one in each) for each in (whole, other)
-    )
+    first, second = (sum(counts(goal, one) for one in each) for each in (whole, other))
     if len(other) < len(whole):  # one run stands for all seeds
         second = second * len(whole)
     difference = paired_bootstrap_f1(first, second)

@@ -37,8 +37,7 @@ from course_lib.runtime import atomic_file, select_device
 from course_lib.tasks.labels import (
     Finetune,
     FrozenBackbone,
-    curve_points,
-    learning_curve,
+    labelled_subset,
     make_imbalanced,
     tfidf_learner,
 )
@@ -139,29 +138,30 @@ def imbalance_result(runs: list[dict]) -> pd.DataFrame:
 
 def labels(learner: Learner, seed: int) -> dict:
     learners = {"backbone": learner, "TF-IDF": tfidf_learner}
-    right = learning_curve(
-        learners, load_reviews("train"), load_reviews("test"), SIZES, seed, progress=say
-    )
-    return {
-        f"{name}/{size}": row.astype(int).tolist()
-        for (name, size), row in zip(right.index, right.to_numpy(), strict=True)
-    }
+    test, right = load_reviews("test"), {}
+    goal = np.array([row["label"] for row in test])
+    for size in SIZES:
+        subset = labelled_subset(load_reviews("train"), size, seed)
+        for name, one in learners.items():
+            say(f"{name}, {size}")
+            answers = one(subset, None, seed)(test).argmax(axis=1)
+            right[f"{name}/{size}"] = (answers == goal).astype(int).tolist()
+    return right
 
 
 def labels_result(runs: list[dict]) -> pd.DataFrame:
-    frames = [pd.DataFrame(run).T for run in runs]
-    for frame in frames:
-        keys = [(name, int(size)) for name, size in (key.split("/") for key in frame.index)]
-        frame.index = pd.MultiIndex.from_tuples(keys, names=["learner", "examples"])
-    points = curve_points(frames)
-    right = np.mean([frame.to_numpy("float64") for frame in frames], axis=0)
-    row = {key: right[place] for place, key in enumerate(frames[0].index)}
-    for size in SIZES:
-        found = paired_bootstrap(row["backbone", size], row["TF-IDF", size])
-        for name in ("difference", "low", "high"):
-            column = name if name == "difference" else f"difference {name}"
-            points.loc[("backbone", size), column] = found[name]
-    return points
+    right = {key: np.mean([run[key] for run in runs], axis=0) for key in runs[0]}
+    points = {}
+    for key, row in right.items():
+        name, size = key.split("/")
+        found = paired_bootstrap(row, 0 * row, resamples=2000)
+        point = {"accuracy": found.pop("difference"), **found}
+        if name == "backbone":
+            found = paired_bootstrap(row, right[f"TF-IDF/{size}"])
+            point["difference"] = found.pop("difference")
+            point |= {f"difference {end}": value for end, value in found.items()}
+        points[name, int(size)] = point
+    return pd.DataFrame(points).T.rename_axis(["learner", "examples"])
 
 
 # ---- words of one's own

@@ -10,19 +10,13 @@ from course_lib.chapters.ch15 import compare_imbalance, imbalance_table
 from course_lib.data import load_reviews, tokenize_with_offsets
 from course_lib.runtime import InputError, data_dir
 from course_lib.tasks.labels import (
-    DeleteWords,
     FillWords,
     Finetune,
     FocalLoss,
     FrozenBackbone,
-    SwapWords,
-    apply_threshold,
     augment,
     best_threshold,
-    class_weights,
-    curve_points,
     labelled_subset,
-    learning_curve,
     make_imbalanced,
     over_sample,
     tfidf_learner,
@@ -33,7 +27,6 @@ from course_lib.tasks.vocabulary import add_words
 import numpy as np
 import paddle
 import paddle.nn.functional as F
-import pandas as pd
 import pytest
 import training_runs
 from paddlenlp.datasets import MapDataset
@@ -104,17 +97,6 @@ def test_over_sampling_repeats_all_examples_of_a_class_alike():
     assert len(times) == 30 and set(times.values()) == {3, 4}
 
 
-def test_class_weights_are_those_of_the_formula():
-    labels = [0] * 5 + [1] * 95
-    weights = class_weights(labels)
-    assert weights == pytest.approx([100 / (2 * 5), 100 / (2 * 95)])
-    assert np.mean(weights[labels]) == pytest.approx(1)
-    assert class_weights([0, 1, 2, 2], 3) == pytest.approx([4 / 3, 4 / 3, 2 / 3])
-    for bad, number in (([0, 2], None), ([0, 1], 3)):
-        with pytest.raises(InputError, match="at least one of each"):
-            class_weights(bad, number)
-
-
 # --- the loss
 
 
@@ -137,25 +119,11 @@ def test_focal_loss_without_gamma_is_cross_entropy():
     assert float(FocalLoss(2)(*shaped)) == pytest.approx(float(FocalLoss(2)(logits, labels)))
 
 
-def test_focal_loss_is_its_formula_and_its_gradient_is_the_formula_s():
+def test_focal_loss_is_its_formula():
     logits, labels = logits_and_labels()
-    logits.stop_gradient = False
     loss = FocalLoss(2.0)(logits, labels)
-    loss.backward()
-    true = F.softmax(logits.detach().astype("float64")).numpy()[range(12), labels.numpy()]
+    true = F.softmax(logits.astype("float64")).numpy()[range(12), labels.numpy()]
     assert float(loss) == pytest.approx(np.mean(-((1 - true) ** 2) * np.log(true)), rel=1e-5)
-
-    def by_hand(values):
-        p = np.exp(values - values.max(1, keepdims=True))
-        p = (p / p.sum(1, keepdims=True))[range(12), labels.numpy()]
-        return np.mean(-((1 - p) ** 2) * np.log(p))
-
-    values = logits.detach().numpy().astype("float64")
-    for place in ((0, 0), (3, 2), (11, 1)):
-        step = np.zeros_like(values)
-        step[place] = 1e-5
-        slope = (by_hand(values + step) - by_hand(values - step)) / 2e-5
-        assert logits.grad.numpy()[place] == pytest.approx(slope, abs=1e-5)
 
 
 def test_sure_examples_give_numbers():
@@ -192,13 +160,6 @@ def test_the_best_threshold_is_the_best_of_all():
 def test_a_threshold_that_changes_nothing_stays_at_one_half():
     assert best_threshold([0.9, 0.8, 0.1, 0.2], [True, True, False, False]) == 0.5
     assert best_threshold([0.3, 0.3, 0.3], [True, False, False]) == 0.5
-
-
-def test_a_threshold_in_use():
-    values = np.array([[0.2, 0.5, 0.3], [0.1, 0.3, 0.6], [0.4, 0.35, 0.25]])
-    assert apply_threshold(values, 0, 0.2).tolist() == [0, 2, 0]
-    assert apply_threshold(values, 0, 0.9).tolist() == [1, 2, 1]
-    assert values[0, 0] == 0.2, "the array passed in stays as it is"
 
 
 # --- the comparison
@@ -321,27 +282,6 @@ def test_subsets_are_balanced_and_lie_inside_each_other():
             labelled_subset(data, size)
 
 
-def test_a_learning_curve_rises_on_reviews_and_has_intervals():
-    train, test = load_reviews("train", 1000), load_reviews("test", 400)
-    seen = []
-    right = learning_curve({"tf-idf": tfidf_learner}, train, test, [20, 1000], progress=seen.append)
-    assert right.shape == (2, 400) and seen == ["tf-idf, 20", "tf-idf, 1000"]
-    points = curve_points([right])
-    assert points.loc[("tf-idf", 1000), "low"] > points.loc[("tf-idf", 20), "high"]
-    row = points.loc[("tf-idf", 1000)]
-    half = 1.96 * np.sqrt(row["accuracy"] * (1 - row["accuracy"]) / 400)
-    assert row["high"] - row["low"] == pytest.approx(2 * half, rel=0.15)
-    again = learning_curve({"tf-idf": tfidf_learner}, train, test, [20, 1000])
-    pd.testing.assert_frame_equal(right, again)
-    both = curve_points(
-        [right, learning_curve({"tf-idf": tfidf_learner}, train, test, [20, 1000], 1)]
-    )
-    assert both.shape == points.shape
-
-    with pytest.raises(InputError, match="size"):
-        learning_curve({"tf-idf": tfidf_learner}, train, test, [4000])
-
-
 def test_a_linear_model_has_no_other_loss():
     with pytest.raises(InputError, match="criterion"):
         tfidf_learner(training_runs.dataset(20), FocalLoss())
@@ -352,7 +292,7 @@ def test_finetuning_learns_with_the_loss_and_for_the_steps_that_it_is_told(monke
 
     data, test = training_runs.dataset(60), training_runs.dataset(40, seed=1)
     monkeypatch.setattr(
-        labels, "load_backbone", lambda source, **_: training_runs.model_and_tokenizer(seed=1)
+        labels, "load_backbone", lambda **_: training_runs.model_and_tokenizer(seed=1)
     )
     losses = []
 
@@ -429,22 +369,23 @@ def texts():
     )
 
 
-@pytest.mark.parametrize("change", [DeleteWords(0.3), SwapWords()])
-def test_copies_have_the_words_and_the_label_of_their_original(change):
+def test_copies_have_the_label_of_their_original():
+    def drop(text, random):  # of one character nothing would be left
+        place = random.randint(len(text))
+        return text[:place] + text[place + 1 :]
+
     data = texts()
-    more = augment(data, change, copies=2)
+    more = augment(data, drop, copies=2)
     assert [row["text"] for row in more][:3] == [row["text"] for row in data]
     assert more.label_list == data.label_list and len(data) == 3
     made = list(more)[3:]
-    assert len(made) == 4, "one word can be neither left out nor swapped"
+    assert len(made) == 4
     for row in made:
         origin = data[row["made_from"]]
-        assert row["label"] == origin["label"] and row["text"] != origin["text"]
-        missing = Counter(origin["text"]) - Counter(row["text"])
-        assert not Counter(row["text"]) - Counter(origin["text"])
-        assert bool(missing) == isinstance(change, DeleteWords)
-    assert list(more) == list(augment(data, change, copies=2))
-    assert list(more) != list(augment(data, change, copies=2, seed=1))
+        assert row["label"] == origin["label"]
+        assert len(row["text"]) == len(origin["text"]) - 1
+    assert list(more) == list(augment(data, drop, copies=2))
+    assert list(more) != list(augment(data, drop, copies=2, seed=1))
 
 
 @pytest.fixture(scope="module")

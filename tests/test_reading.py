@@ -9,8 +9,6 @@ from course_lib.models import backbone, load_backbone, save_model
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.manifest import read_manifest
 from course_lib.runtime.outputs import read_marker
-from course_lib.tasks.hierarchical.taxonomy import Taxonomy
-from course_lib.tasks.hierarchical.thresholds import load_thresholds
 from course_lib.training import checkpoint
 from course_lib.training.checkpoint import Checkpoint, model_arrays
 
@@ -80,7 +78,6 @@ def test_a_directory_that_is_replaced_while_it_is_read_is_not_mixed(
 
 
 READERS = {
-    "thresholds.json": lambda file: load_thresholds(file.parent, Taxonomy(["a"])),
     "manifest.json": lambda file: read_manifest(file.parent),
     "run.json": lambda file: read_arguments([str(file)]),
 }

@@ -6,6 +6,8 @@ import course_lib  # noqa: F401
 from course_lib.compression import cut, reorder
 from course_lib.runtime import InputError, seed_everything
 from course_lib.tasks.explain import lime, occlusion
+from course_lib.tasks.hierarchical import Taxonomy, decode, report, tune
+from course_lib.tasks.labels import FillWords, FocalLoss
 from course_lib.tasks.search import (
     BiEncoder,
     CrossEncoder,
@@ -26,11 +28,13 @@ from course_lib.tasks.tagging import (
     relabel,
     train_tagger,
 )
+from course_lib.tasks.vocabulary import DictionaryEncoder, add_words, cutter, find_words
 from course_lib.training import create_optimizer, decode_answers, evaluate, exact_match, fit
 from course_lib.training.metrics import span_counts
 from course_lib.training.pretraining import create_pretraining_dataloader
 from course_lib.training.steps import train_steps
 
+import hierarchical_task as task
 import numpy as np
 import paddle
 import pytest
@@ -206,3 +210,38 @@ def test_a_mistake_in_searching_tagging_or_explaining_is_told(told, mistake, thi
     names = mistake.__code__.co_varnames[: mistake.__code__.co_argcount]
     with pytest.raises(InputError, match=f"^{told}"):
         mistake(*(things[name] for name in names))
+
+
+# ---- tasks: hierarchical, vocabulary, labels
+
+TREE = task.TAXONOMY
+HALF, FALSE = np.full((2, len(TREE)), 0.5), np.zeros((2, len(TREE)), bool)
+WIDER, WIDER_FALSE = (np.pad(one, ((0, 0), (0, 1))) for one in (HALF, FALSE))
+PAIR = paddle.zeros([4, 2]), paddle.zeros([4], "int64")
+TASKS = [
+    ("labels: are 'ab'", lambda: Taxonomy("ab")),
+    ("parents: of 'a' are the text", lambda: Taxonomy.unfold({"a": "bc"})),
+    ("thresholds: go from 1.5 to 1.5", lambda: decode(HALF, TREE, HALF[0] + 1)),
+    ("thresholds: have the shape", lambda: decode(HALF, TREE, [0.5])),
+    ("probabilities: have the shape", lambda: tune(WIDER, FALSE, TREE)),
+    ("one_child: is 4", lambda: decode(HALF, TREE, one_child=(4,))),
+    ("matrix: is of bool with the shape", lambda: report(WIDER_FALSE, WIDER_FALSE, TREE)),
+    ("matrix: is of float64", lambda: report(FALSE, HALF, TREE)),
+    ("texts: is one text", lambda: find_words("房间很大")),
+    ("words: is one text", lambda: cutter("房间")),
+    ("by: is 'jeiba'; expected one of longest, jieba", lambda: cutter(["房间"], "jeiba")),
+    ("vectors: is 'maen'", lambda: add_words(None, None, ["房间"], "maen")),
+    ("words: is one text", lambda: add_words(None, None, "房间")),
+    ("rest: is 'jeiba'", lambda: DictionaryEncoder(None, ["房间"], "jeiba")),
+    ("words: is one text", lambda: DictionaryEncoder(None, "房间")),
+    ("weight: has the shape", lambda: FocalLoss(2, [1.0, 2.0, 3.0])(*PAIR)),
+    ("gamma: is -1", lambda: FocalLoss(-1)),
+    ("rate: is 15; expected a share from 0 to 1", lambda: FillWords(1, 2, rate=15)),
+    ("rate: is nan", lambda: FillWords(1, 2, rate=float("nan"))),
+]
+
+
+@pytest.mark.parametrize(("words", "call"), TASKS)
+def test_tasks(words, call):
+    with pytest.raises(InputError, match=words):
+        call()

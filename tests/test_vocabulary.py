@@ -23,8 +23,6 @@ from course_lib.tasks.vocabulary import (
     find_words,
     load_with_words,
     pretrain_words,
-    restore_words,
-    save_with_words,
 )
 from course_lib.training.pretraining import hide_words, make_sequences
 
@@ -214,7 +212,7 @@ def test_old_texts_give_the_same_before_after_and_loaded_again(kind, tokenizer, 
         assert np.array_equal(after.numpy()[..., :rows], before.numpy())
     else:
         assert np.array_equal(flat(after), flat(before))
-    save_with_words(model, tokenizer, tmp_path / "model")
+    save_model(model, tokenizer, tmp_path / "model")
     again, loaded = load_with_words(tmp_path / "model", HEADS[kind])
     again.eval()
     assert len(loaded) == again.get_input_embeddings().weight.shape[0] == rows + 3
@@ -304,8 +302,9 @@ def test_rows_to_spare_are_used_first(tokenizer, tmp_path):
     model = build(vocab_size=1000)
     ids = add_words(model, tokenizer, WORDS)
     assert ids[0] == len(tokenizer) - 3 and model.config.vocab_size == 1000
-    with pytest.raises(InputError, match=r"tokenizer.*1000"):  # far too many to spare
-        save_with_words(model, tokenizer, tmp_path / "model")
+    save_model(model, tokenizer, tmp_path / "model")
+    with pytest.raises(InputError, match=r"tokens.*1000"):  # far too many to spare
+        load_with_words(tmp_path / "model", AutoModelForMaskedLM)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +312,7 @@ def test_rows_to_spare_are_used_first(tokenizer, tmp_path):
     [
         (["笔记 本"], {}, "words"),
         (["\ufeff笔记本"], {}, "invisible"),
-        (["\ud800"], {}, "invisible"),
+        (["\ud800"], {}, "words"),
         (["x[MASK]"], {}, "special token"),
         (["笔"], {}, "笔 is a token"),
         (["[UNK]"], {}, "token"),
@@ -328,19 +327,16 @@ def test_adding_refuses_and_changes_nothing(words, options, where, tokenizer):
     assert (len(tokenizer), model.config.vocab_size) == (tokens, tokens)
 
 
-def test_a_tokenizer_that_is_ahead_of_its_model_is_refused(tokenizer, tmp_path):
+def test_a_tokenizer_that_is_ahead_of_its_model_is_refused(tokenizer):
     tokenizer.add_tokens(["性价比"])
     with pytest.raises(InputError, match="tokenizer"):
         add_words(build(), tokenizer, ["笔记本"])
-    with pytest.raises(InputError, match="tokenizer"):
-        save_with_words(build(), tokenizer, tmp_path / "model")
-    assert not (tmp_path / "model").exists()
 
 
 def test_loading_refuses_what_does_not_fit(tokenizer, tmp_path):
     model = build()
     add_words(model, tokenizer, WORDS)
-    directory = save_with_words(model, tokenizer, tmp_path / "model")
+    directory = save_model(model, tokenizer, tmp_path / "model")
     added = directory / "added_tokens.json"
     content = added.read_text(encoding="utf-8")
     added.unlink()
@@ -418,9 +414,6 @@ def test_words_of_the_dictionary_begin_once(tokenizer):
 def test_words_are_found_in_the_tokenizers_case(tokenizer, vocabulary):
     texts = ["windows驱动", "Windows驱动 很难找"]
     assert DictionaryEncoder(tokenizer, ["WINDOWS驱动"])(texts[0])[1].count(True) == 1
-    spare = build(vocab_size=1000)  # no token has most of its ids
-    restored = restore_words(spare, tokenizer, texts, ["Windows驱动", "龘龘"])
-    assert restored["word"].tolist() == ["windows驱动"] * 2
 
     def load():
         return build(), ErnieTokenizer(str(vocabulary))
@@ -455,37 +448,13 @@ def test_a_word_is_hidden_whole_or_not_at_all(tokenizer):
     assert cut_words([], "characters") > 20
 
 
-def test_second_pretraining_restores_words_that_it_has_read(tokenizer):
-    model = build()
-    before = restore_words(model, tokenizer, TEXTS, WORDS)
-    history = pretrain_words(
-        model,
-        tokenizer,
-        TEXTS,
-        WORDS,
-        epochs=30,
-        batch_size=4,
-        learning_rate=1e-2,
-        mask_rate=0.3,
-        progress=False,
-    )
-    after = restore_words(model, tokenizer, TEXTS, WORDS)
+def test_second_pretraining_learns_the_words_that_it_has_read(tokenizer):
+    options = {"epochs": 30, "batch_size": 4, "learning_rate": 1e-2, "mask_rate": 0.3}
+    history = pretrain_words(build(), tokenizer, TEXTS, WORDS, progress=False, **options)
     assert len(history["loss"]) == 30 * 5
-    assert list(before["word"]) == list(after["word"]) and set(after["word"]) == set(WORDS)
-    assert len(after) == 16  # the last text has no word
-    assert after["right"].mean() > before["right"].mean() + 0.3
-    assert after["loss"].mean() < before["loss"].mean() - 1
-    assert ((after["word"] == after["guess"]) == after["right"]).all()
-
-
-def test_batches_do_not_change_what_is_restored(tokenizer):
-    model = build()
-    one = restore_words(model, tokenizer, TEXTS, WORDS, batch_size=1)
-    many = restore_words(model, tokenizer, TEXTS, WORDS, batch_size=7)
-    assert list(one["guess"]) == list(many["guess"])
-    assert np.allclose(one["loss"], many["loss"], atol=1e-4)
-    with pytest.raises(InputError, match="texts"):
-        restore_words(model, tokenizer, ["研究生命"], WORDS)
+    assert np.mean(history["loss"][-10:]) < np.mean(history["loss"][:10]) - 1
+    with pytest.raises(InputError, match="max_seq_length: lets 23 tokens pass"):
+        pretrain_words(build(max_position_embeddings=20), tokenizer, TEXTS, WORDS)
 
 
 # --- what it gives --------------------------------------------------------------------------------
@@ -503,7 +472,7 @@ def run(tmp_path_factory):
     path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
     seed_everything(1)
     model = ErnieForMaskedLM(ErnieConfig(vocab_size=len(tokens), **tiny.CONFIG))
-    save_with_words(model, ErnieTokenizer(str(path)), directory / "model")
+    save_model(model, ErnieTokenizer(str(path)), directory / "model")
     options = {
         "train_examples": 24,
         "test_examples": 12,
@@ -541,15 +510,3 @@ def test_the_table_pairs_reviews_over_seeds():
     assert np.isnan(table.loc["a", "difference"])
     assert table["tokens"].tolist() == [10, 8]
     assert vocabulary_table([first]).loc["b", "accuracy"] == 0.75
-
-
-def test_somebodys_own_directory_is_not_replaced(tokenizer, tmp_path):
-    model = build()
-    (tmp_path / "thesis.txt").write_text("years")
-    with pytest.raises(InputError, match="would be lost"):
-        save_with_words(model, tokenizer, tmp_path)
-    with pytest.raises(InputError, match="would be lost"):
-        save_model(model, tokenizer, tmp_path)
-    assert (tmp_path / "thesis.txt").read_text() == "years"
-    save_with_words(model, tokenizer, tmp_path / "new")
-    save_with_words(model, tokenizer, tmp_path / "new")

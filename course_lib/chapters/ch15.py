@@ -13,20 +13,14 @@ from course_lib.notebook.style import (
     finish,
     series_style,
 )
-from course_lib.tasks.labels import (
-    FocalLoss,
-    apply_threshold,
-    best_threshold,
-    class_weights,
-    over_sample,
-    under_sample,
-)
+from course_lib.tasks.labels import FocalLoss, best_threshold, over_sample, under_sample
 
 import numpy as np
 import pandas as pd
 from matplotlib.ticker import PercentFormatter
 from paddlenlp.datasets import MapDataset
 from sklearn.metrics import PrecisionRecallDisplay
+from sklearn.utils.class_weight import compute_class_weight
 
 
 def compare_imbalance(
@@ -49,7 +43,8 @@ def compare_imbalance(
     Returns:
         By remedy, the classes that it gives to test, int64 [N], for `imbalance_table`.
     """
-    weights = class_weights([row["label"] for row in train])
+    labels = [row["label"] for row in train]
+    weights = compute_class_weight("balanced", classes=np.unique(labels), y=labels)
     remedies = {
         "nothing": (train, None),
         "under-sampling": (under_sample(train, seed), None),
@@ -65,7 +60,10 @@ def compare_imbalance(
         predictions[name] = classifiers[name](test).argmax(axis=1)
     plain = classifiers["nothing"]
     limit = best_threshold(plain(dev)[:, rare], [row["label"] == rare for row in dev])
-    return predictions | {"threshold": apply_threshold(plain(test), rare, limit)}
+    chances = plain(test)
+    others = np.where(np.arange(chances.shape[1]) == rare, -1.0, chances)
+    found = np.where(chances[:, rare] >= limit, rare, others.argmax(axis=1))
+    return predictions | {"threshold": found}
 
 
 def imbalance_table(
@@ -170,7 +168,7 @@ def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> Cours
     """Show how accuracy grows with the number of labeled examples, one line per learner.
 
     Args:
-        points: from `course_lib.tasks.labels.curve_points`.
+        points: "accuracy", "low" and "high" by (learner, examples).
         chance: accuracy of guessing.
     """
     sizes = sorted(set(points.index.get_level_values("examples")))

@@ -27,8 +27,10 @@ from course_lib.runtime.commands import positive, whole
 from course_lib.runtime.outputs import check_output_dir, claim
 from course_lib.runtime.trust import trust_pickles
 from course_lib.tasks import hierarchical as tree
-from course_lib.tasks.hierarchical.files import DATA, LABELS, SPLITS, read_texts
+from course_lib.tasks.hierarchical.files import DATA, LABELS, SPLITS
+from course_lib.tasks.hierarchical.reports import BAD_CASES
 
+PROG = "python -m course_lib.hierarchical"
 PATIENCE = 10  # epochs, in the guide
 
 
@@ -67,7 +69,7 @@ TRAINING: Table = {
     "--weight_decay": argument("of AdamW", 0.0, type=_share),
     "--warmup": switch("the learning rate rises first, then falls to 0"),
     "--warmup_steps": argument("steps in which it rises", 0, type=whole(0)),
-    "--init_from_ckpt": argument("a weight file, a checkpoint directory, or newest: to go on"),
+    "--init_from_ckpt": argument("a weight file, or newest: to go on"),
     "--seed": shared.seed_argument(3),
 }
 CHOICE: Table = {
@@ -125,11 +127,11 @@ TO_DOCCANO: Table = {
 def _check(args: argparse.Namespace) -> int:
     files = shared.values(args, CHECK)
     findings = tree.validate(args.dataset_dir, files.pop("complete_labels"), **files)
-    for finding in findings:
-        print(finding)
-    errors = sum(finding.severity == "error" for finding in findings)
-    print(f"{errors} errors, {len(findings) - errors} warnings", file=sys.stderr)
-    return 2 if errors else 0
+    for severity, fault in findings:
+        print(f"{severity}: {fault}")
+    faults = sum(severity == "error" for severity, _ in findings)
+    print(f"{faults} errors, {len(findings) - faults} warnings", file=sys.stderr)
+    return 2 if faults else 0
 
 
 def _load_splits(args):
@@ -137,14 +139,13 @@ def _load_splits(args):
     directory = Path(args.dataset_dir)
     files = {name: getattr(args, name) for name in ("train_file", "dev_file", "label_file")}
     findings = tree.validate(directory, args.complete_labels, **files)
-    errors = [finding for finding in findings if finding.severity == "error"]
-    if len(errors) == 1:
-        errors[0].refuse()
-    if errors:
-        for finding in errors[:20]:
-            print(finding, file=sys.stderr)
-        problem = f"has {len(errors)} faults, the first {min(20, len(errors))} above"
+    faults = [fault for severity, fault in findings if severity == "error"]
+    if len(faults) > 1:
+        print(*faults[:20], sep="\n", file=sys.stderr)
+        problem = f"has {len(faults)} faults, the first {min(20, len(faults))} above"
         raise InputError(directory, problem, "none: see the command check")
+    if faults:
+        raise faults[0]
     taxonomy = tree.read_labels(directory / args.label_file, args.complete_labels)
     return taxonomy, *(
         tree.read_dataset(directory / name, taxonomy, args.complete_labels)
@@ -168,16 +169,12 @@ def _train(args: argparse.Namespace) -> None:
     if args.early_stop_nums != PATIENCE and not args.early_stop:
         raise InputError("--early_stop_nums", "is given without --early_stop", "both, or neither")
     taxonomy, train_examples, dev_examples = _load_splits(args)
-    from course_lib.tasks.hierarchical.progress import Lines
-
     settings = shared.values(args, TRAINING)
     if not settings.pop("warmup"):
         settings["warmup_steps"] = None
     patience = settings.pop("early_stop_nums")
     settings["early_stop"] = patience if args.early_stop else None
-    classifier, results = tree.train(
-        train_examples, dev_examples, taxonomy, callbacks=[Lines()], **settings
-    )
+    classifier, results = tree.train(train_examples, dev_examples, taxonomy, lines=True, **settings)
     if classifier is not None:
         sizes = {"train_examples": len(train_examples), "dev_examples": len(dev_examples)}
         on_dev = {
@@ -192,7 +189,11 @@ def _evaluate(args: argparse.Namespace) -> None:
     names = (args.train_file, args.dev_file, args.label_file)
     for path in filter(None, (args.bad_case_path, args.report_path)):
         shared.check_output(path, *(Path(args.dataset_dir, name) for name in names))
-    tree.check_bad_cases(args.bad_case_path)
+    before = Path(args.bad_case_path)  # the default name may find somebody's file
+    content = before.read_bytes() if before.is_file() else b""
+    if content and not content.startswith(BAD_CASES.encode()):
+        problem = "holds something else than bad cases, which would be lost"
+        raise InputError(before, problem, "another --bad_case_path")
     taxonomy, train_examples, dev_examples = _load_splits(args)
     options = _choice(args, taxonomy)
     classifier = _load_classifier(args, taxonomy)
@@ -221,7 +222,7 @@ def _predict(args: argparse.Namespace) -> None:
     if args.output_path != "-":
         names = (args.data_file, args.label_file)
         shared.check_output(args.output_path, *(directory / name for name in names))
-    texts = read_texts(directory / args.data_file)
+    texts = tree.read_texts(directory / args.data_file)
     taxonomy = tree.read_labels(directory / args.label_file)
     options = _choice(args, taxonomy)
     classifier = _load_classifier(args, taxonomy)
@@ -257,13 +258,10 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _prune(words: Sequence[str]) -> None:
-    from course_lib.tasks.hierarchical.progress import Lines
-    from course_lib.tasks.hierarchical.pruning import PruneArguments
-
     import paddle
 
-    lines, prog = Lines(), "python -m course_lib.hierarchical prune"
-    trainer, args, parser = shared.parse_arguments(words, PruneArguments, PRUNE, prog)
+    arguments = tree.PruneArguments, PRUNE, f"{PROG} prune"
+    trainer, args, parser = shared.parse_arguments(words, *arguments)
     if "--width_mult_list" in words:
         parser.error("--width_mult, not --width_mult_list, says how narrow")
     errors.whole("seed", trainer.seed, 0, 2**32 - 1)
@@ -278,7 +276,7 @@ def _prune(words: Sequence[str]) -> None:
     trainer.disable_tqdm = True
     runtime.seed_everything(trainer.seed)
     with claim(trainer.output_dir, "prune"):
-        frame = tree.prune(classifier, train_examples, dev_examples, trainer, callbacks=[lines])
+        frame = tree.prune(classifier, train_examples, dev_examples, trainer, lines=True)
     for row in shared.frame_rows(frame):
         shared.print_json(row)
 
@@ -299,7 +297,8 @@ def _to_doccano(args: argparse.Namespace) -> None:
     shared.check_output(args.output_path, directory / args.file, directory / args.label_file)
     taxonomy = tree.read_labels(directory / args.label_file, args.complete_labels)
     rows = tree.read_dataset(directory / args.file, taxonomy, args.complete_labels)
-    tree.write_doccano(args.output_path, rows)
+    results = [{"text": row["text"], "label": row["labels"]} for row in rows]
+    shared.write_results(results, args.output_path)
 
 
 COMMANDS: Commands = {
@@ -316,5 +315,4 @@ COMMANDS: Commands = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
-    prog = "python -m course_lib.hierarchical"
-    return shared.run_command(prog, __doc__.splitlines()[0], COMMANDS, argv)
+    return shared.run_command(PROG, __doc__.splitlines()[0], COMMANDS, argv)

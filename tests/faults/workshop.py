@@ -25,7 +25,6 @@ from course_lib.hierarchical.__main__ import main as guide
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import seed_everything
 from course_lib.tasks.hierarchical import Taxonomy, write_dataset
-from course_lib.tasks.hierarchical.doccano import write_doccano
 from course_lib.tasks.hierarchical.model import Classifier
 
 ALL = os.environ.get("COURSE_FAULTS") == "all"
@@ -55,7 +54,10 @@ def build(place: Path) -> Path:
             for number, text in enumerate(texts)
         ]
     write_dataset(place / "guide", splits, TREE, TEXTS)
-    write_doccano(place / "doccano.jsonl", splits["train"])
+    with open(place / "doccano.jsonl", "w", encoding="utf-8") as file:
+        for row in splits["train"]:
+            record = {"text": row["text"], "label": row["labels"]}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
     return place
 
 

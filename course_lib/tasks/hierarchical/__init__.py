@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from course_lib.runtime.lazy import lazy
 
-_HOME = {
-    "Taxonomy": "taxonomy",
-    "Finding": "files",
-    "read_dataset": "files",
-    "read_labels": "files",
-    "validate": "files",
-    "write_dataset": "files",
-    "read_doccano": "doccano",
-    "split_examples": "doccano",
-    "write_doccano": "doccano",
-    "check_bad_cases": "reports",
-    "report": "reports",
-    "report_lines": "reports",
-    "write_bad_cases": "reports",
-    "decode": "thresholds",
-    "tune": "thresholds",
-    "Classifier": "model",
-    "multi_label_features": "model",
-    "train": "model",
-    "prune": "pruning",
+_MODULES = {
+    "doccano": ("read_doccano", "split_examples"),
+    "files": ("read_dataset", "read_labels", "read_texts", "validate", "write_dataset"),
+    "model": ("Classifier", "PruneArguments", "prune", "train"),
+    "reports": ("brief", "report", "report_lines", "write_bad_cases"),
+    "taxonomy": ("Taxonomy",),
+    "thresholds": ("decode", "tune"),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = sorted(_HOME)
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -1,4 +1,4 @@
-"""JSONL to and from doccano, the annotation tool: {"text": ..., "label": [...]} a line.
+"""JSONL from doccano, the annotation tool: {"text": ..., "label": [...]} a line.
 
 A line gets its own labels and nothing else. (Upstream's converter kept a list that grew from line
 to line, so the last text had every label there was: PaddleNLP issue 3790.)
@@ -6,33 +6,18 @@ to line, so the last text had every label there was: PaddleNLP issue 3790.)
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from course_lib.data.readers import (
-    check_label,
-    check_text,
-    json_object,
-    json_type,
-    read_lines,
-    shown,
-)
-from course_lib.runtime import InputError, atomic_file
+from course_lib.data.readers import check_text, json_object, json_type, read_lines, shown
+from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
-from course_lib.tasks.hierarchical.taxonomy import SEPARATOR, Taxonomy, path_fault
+from course_lib.tasks.hierarchical.taxonomy import SEPARATOR, Taxonomy
 
 import numpy as np
 
-EXPECTED = '{"text": "...", "label": ["...", ...]}'
-OTHERS = {  # where doccano puts what is annotated in projects of other types
-    "annotations": "numbers, whose names are not in the file",
-    "cats": "of a project for intent detection and slot filling",
-    "entities": "places in the text, of a project for sequence labeling",
-    "relations": "between places in the text, of a project for sequence labeling",
-}
+EXPECTED = '{"text": "...", "label": ["...", ...]}, of a project for text classification'
 
 
 def read_doccano(
@@ -53,42 +38,27 @@ def read_doccano(
         has labelled; and the taxonomy of all labels, ancestors included, sorted.
 
     Raises:
-        InputError: the first fault, with its line, and the lines of others.
+        InputError: the first fault, with its line.
     """
     path = Path(path)
     if not separator or separator in (",", "\t"):
         raise InputError("separator", f"is {separator!r}", 'characters such as "##"')
     rows: dict[str, tuple[int, list[str]]] = {}  # line and labels of each text
     unlabelled: dict[str, None] = {}
-    faults: list[InputError] = []
     paths: set[str] = set()
     for number, line in enumerate(read_lines(path), 1):
         if is_blank(line):
             continue
-        try:
-            text, labels = _record(line, path, number, separator)
-            if text in rows and labels and set(rows[text][1]) != set(labels):
-                problem = f"the text of line {rows[text][0]} with other labels"
-                raise InputError(path, problem, "one set of labels for a text", number)
-        except InputError as error:
-            faults.append(error)
-            if number == 1 and line.lstrip().startswith("["):
-                break  # an array: its other lines are no records
-            continue
-        if labels:
-            rows.setdefault(text, (number, labels))
-        else:
+        text, labels = _record(line, path, number, separator)
+        if not labels:
             unlabelled[text] = None
+            continue
+        before, labels_before = rows.setdefault(text, (number, labels))
+        if set(labels_before) != set(labels):
+            problem = f"the text of line {before} with other labels"
+            raise InputError(path, problem, "one set of labels for a text", number)
         for parts in (label.split(SEPARATOR) for label in labels):
             paths |= {SEPARATOR.join(parts[:end]) for end in range(1, len(parts) + 1)}
-    if faults:
-        first, *others = faults
-        problem = first.problem
-        if others:
-            lines = ", ".join(str(one.line) for one in others[:5])
-            lines += ", ..." if len(others) > 5 else ""
-            problem += f" (and {len(others)} more faults, in line {lines})"
-        raise InputError(path, problem, first.expected, first.line)
     if not paths:
         raise InputError(path, "holds no labelled text", EXPECTED)
     taxonomy = Taxonomy(sorted(paths))
@@ -102,14 +72,6 @@ def read_doccano(
     return examples, [text for text in unlabelled if text not in rows], taxonomy
 
 
-def write_doccano(path: str | os.PathLike, examples: Iterable[Mapping]) -> None:
-    """Write examples {"text"[, "labels"]} for doccano's import, to annotate or to correct them."""
-    with atomic_file(path) as file:
-        for example in examples:
-            row = {"text": example["text"], "label": list(example.get("labels", ()))}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
 def split_examples(
     examples: Sequence[Mapping], shares: Sequence[float], seed: int = 1000
 ) -> dict[str, list[Mapping]]:
@@ -119,15 +81,14 @@ def split_examples(
         InputError: shares that are not two or three numbers of at least 0 with the sum 1, or so few
             examples that train or dev would be empty.
     """
-    shares = [float(share) for share in shares]
     fits = len(shares) in (2, 3) and min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-6
     if not fits:  # nor with nan
         raise InputError("splits", f"are {shares}", "two or three shares with the sum 1")
     order = np.random.RandomState(seed).permutation(len(examples))
-    ends = np.round(np.cumsum([0, *shares]) * len(examples)).astype(int)
+    ends = np.round(np.cumsum(shares[:-1]) * len(examples)).astype(int)
     parts = {
-        name: [examples[index] for index in order[start:end]]
-        for name, start, end in zip(("train", "dev", "test"), ends[:-1], ends[1:], strict=False)
+        name: [examples[index] for index in part]
+        for name, part in zip(("train", "dev", "test"), np.split(order, ends), strict=False)
     }
     if not parts["train"] or not parts["dev"]:
         problem = f"of {len(examples)} examples leave train or dev empty"
@@ -145,24 +106,11 @@ def _record(line: str, path: Path, number: int, separator: str) -> tuple[str, li
     text = " ".join(text.split())
     check_text(text, path, number)
     lists = [record[key] for key in ("label", "labels") if record.get(key) not in (None, [])]
-    same = [set(map(repr, one)) if isinstance(one, list) else one for one in lists]
-    if same[1:] and same[0] != same[1]:  # in another order they are the same
+    for labels in lists:
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            problem = f"label is a JSON {json_type(labels)}, and no list of names"
+            raise InputError(path, problem, EXPECTED, number)
+    if lists[1:] and set(lists[0]) != set(lists[1]):  # in another order they are the same
         raise InputError(path, "has other names in labels than in label", EXPECTED, number)
-    for key, what in OTHERS.items():
-        if record.get(key) and not lists:
-            problem = f"has its labels in {key!r}: {what}"
-            raise InputError(path, problem, f"an export of a project that gives {EXPECTED}", number)
-    labels: Any = lists[0] if lists else []
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        kinds = sorted({json_type(label) for label in labels} if isinstance(labels, list) else {})
-        what = f"a list of {', '.join(kinds)}" if kinds else f"a JSON {json_type(labels)}"
-        expected = "a list of names, as of a project for text classification"
-        raise InputError(path, f"label is {what}", expected, number)
-    for label in map(str.strip, labels):
-        check_label(label, path, number)
-        fault = path_fault(label, separator)
-        if separator != SEPARATOR and SEPARATOR in label:
-            fault = f"{shown(label)} holds {SEPARATOR}", f"{separator} between its parts"
-        if fault:
-            raise InputError(path, *fault, number)
-    return text, [label.strip().replace(separator, SEPARATOR) for label in labels]
+    labels = [label.strip() for label in lists[0]] if lists else []
+    return text, [Taxonomy.check_path(label, path, number, separator) for label in labels]

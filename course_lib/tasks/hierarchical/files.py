@@ -1,52 +1,27 @@
 """The files of the guide: `text TAB label,label##child`, label.txt and data.txt.
 
-A file is read up to its first fault (`read_dataset`), or all faults of a directory are listed at
-once (`validate`). Both use the same rules, so what the second passes, the first reads.
+A file is read up to its first fault (`read_dataset`), or the faults of a directory are listed
+(`validate`). Both use the same rules, so what the second passes, the first reads.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from course_lib.data.readers import check_label, check_text, read_lines, shown
+from course_lib.data.readers import check_text, read_lines, shown
 from course_lib.runtime import InputError, atomic_file
-from course_lib.runtime.errors import one_line
 from course_lib.runtime.visible import is_blank
-from course_lib.tasks.hierarchical.taxonomy import SEPARATOR, Taxonomy, path_fault
+from course_lib.tasks.hierarchical.taxonomy import SEPARATOR, Taxonomy
 
 LABELS, DATA = "label.txt", "data.txt"
 SPLITS = ("train.txt", "dev.txt", "test.txt")
 FULL_WIDTH = "，"
 LINE = "a text, a tab and labels with commas between them"
 
-
-@dataclass(frozen=True)
-class Finding:
-    """Something in a file that is not right.
-
-    Attributes:
-        file: its path.
-        line: counted from 1; None where it is about the file.
-        severity: "error" (no training with it) or "warning" (look at it).
-        problem, expected: as in InputError.
-    """
-
-    file: str
-    line: int | None
-    severity: str
-    problem: str
-    expected: str
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}, line {self.line}"
-        return one_line(f"{place}: {self.severity}: {self.problem}; expected {self.expected}")
-
-    def refuse(self) -> None:
-        """Raise it as an InputError."""
-        raise InputError(self.file, self.problem, self.expected, self.line)
+Finding = tuple[str, InputError]  # "error" (no training with it) or "warning" (look at it)
 
 
 def read_labels(path: str | os.PathLike, complete: bool = False) -> Taxonomy:
@@ -58,9 +33,9 @@ def read_labels(path: str | os.PathLike, complete: bool = False) -> Taxonomy:
     Raises:
         InputError: the first fault, with its line.
     """
-    labels, findings = _scan_labels(Path(path), complete)
-    for finding in findings:
-        finding.refuse()
+    labels, faults = _scan_labels(Path(path), complete)
+    if faults:
+        raise faults[0]
     return Taxonomy(labels)
 
 
@@ -80,9 +55,9 @@ def read_dataset(
         InputError: the first fault, with its line.
     """
     examples, findings, _ = _scan(Path(path), taxonomy, complete)
-    for finding in findings:
-        if finding.severity == "error":
-            finding.refuse()
+    for severity, fault in findings:
+        if severity == "error":
+            raise fault
     return examples
 
 
@@ -95,7 +70,7 @@ def validate(
     label_file: str = LABELS,
     data_file: str = DATA,
 ) -> list[Finding]:
-    """Every fault of a directory: of each file, and of texts that stand in several.
+    """The faults of a directory: of each line of each file, and of texts that are in several files.
 
     test.txt and data.txt may be missing. A test file that is the dev file is looked at once; one
     that is the train file is a fault, as is a dev file.
@@ -103,20 +78,24 @@ def validate(
     Args:
         complete: missing ancestors are no fault, as they will be added.
 
+    Returns:
+        Pairs of a severity, "error" or "warning", and the fault; errors first.
+
     Raises:
         InputError: the directory does not exist.
     """
     directory = Path(directory)
     if not directory.is_dir():
         raise InputError(directory, "is no directory", f"one with {', '.join(SPLITS)}, {LABELS}")
-    labels, findings = _scan_labels(directory / label_file, complete)
+    labels, faults = _scan_labels(directory / label_file, complete)
+    findings: list[Finding] = [("error", fault) for fault in faults]
     if not labels:
         return findings
     taxonomy = Taxonomy(labels)
-    train_path = str(directory / train_file)
+    train_path = directory / train_file
     if train_file in (dev_file, test_file):
         problem = "is the train file and another one too"
-        findings.append(Finding(train_path, None, "error", problem, "a file for each split"))
+        findings.append(("error", InputError(train_path, problem, "a file for each split")))
     places: dict[str, str] = {}  # of the texts of all files so far
     used: dict[str, set[str]] = {}  # the labels of each file that can be read
     for name in dict.fromkeys((train_file, dev_file, test_file)):
@@ -126,27 +105,28 @@ def validate(
         try:
             examples, of_file, lines = _scan(path, taxonomy, complete)
         except InputError as error:
-            findings.append(_finding(error))
+            findings.append(("error", error))
             continue
         used[name] = {label for example in examples for label in example["labels"]}
         for text, line in lines.items():
             place = places.setdefault(text, f"{name}, line {line}")
             if place != f"{name}, line {line}":
                 problem = f"the text {shown(text)} is in {place} too"
-                of_file.append(Finding(str(path), line, "error", problem, "each text in one file"))
-        findings += sorted(of_file, key=lambda one: one.line or 0)
+                fault = InputError(path, problem, "each text in one file", line)
+                of_file.append(("error", fault))
+        findings += sorted(of_file, key=lambda one: one[1].line or 0)
     for label in taxonomy.labels if train_file in used else ():
         if label not in used[train_file]:
             others = [name for name in used if label in used[name]]
             problem = f"no text has the label {shown(label)}"
             problem += f", but {', '.join(others)}" if others else ""
-            findings.append(Finding(train_path, None, "warning", problem, "examples of each label"))
+            findings.append(("warning", InputError(train_path, problem, "examples of each label")))
     if os.path.lexists(directory / data_file):
         try:
             read_texts(directory / data_file)
         except InputError as error:
-            findings.append(_finding(error))
-    return sorted(findings, key=lambda one: one.severity)
+            findings.append(("error", error))
+    return sorted(findings, key=lambda one: one[0])
 
 
 def read_texts(path: str | os.PathLike) -> list[str]:
@@ -155,12 +135,7 @@ def read_texts(path: str | os.PathLike) -> list[str]:
     Raises:
         InputError: there is none, or a line is empty or holds a tab.
     """
-    texts = read_lines(path)
-    for number, text in enumerate(texts, 1):
-        check_text(text, path, number)
-        if "\t" in text:
-            raise InputError(path, "a tab in the text", "a text alone", number)
-    return texts
+    return [_plain(text, path, number) for number, text in enumerate(read_lines(path), 1)]
 
 
 def write_dataset(
@@ -169,7 +144,7 @@ def write_dataset(
     labels: Sequence[str],
     texts: Sequence[str] = (),
 ) -> Path:
-    """Write the guide's files: NAME.txt for each split, label.txt, and data.txt where asked for.
+    """Write the files of the guide, in the form that `read_dataset` reads.
 
     Args:
         splits: by "train", "dev" and "test", rows of {"text", "labels"}.
@@ -188,15 +163,9 @@ def write_dataset(
     for name, split in splits.items():
         lines = contents[f"{name}.txt"] = []
         for number, row in enumerate(split, 1):
-            text = _plain(row["text"], name, number)
-            for label in row["labels"]:
-                if label not in taxonomy:
-                    raise InputError(name, f"{shown(label)} is no label", "one of labels", number)
-            lacking = taxonomy.missing(row["labels"])
-            if lacking or not row["labels"]:
-                problem = f"has no label {shown(lacking[0])}" if lacking else "has no label"
-                raise InputError(name, problem, "all ancestors of each label", number)
-            lines.append(f"{text}\t{','.join(taxonomy.complete(row['labels']))}")
+            line = f"{_plain(row['text'], name, number)}\t{','.join(row['labels'])}"
+            text, names = _read_line(line, name, number, taxonomy, complete=False)
+            lines.append(f"{text}\t{','.join(taxonomy.complete(names))}")
     if texts:
         contents[DATA] = [_plain(text, "texts", line) for line, text in enumerate(texts, 1)]
     for name, lines in contents.items():
@@ -205,36 +174,31 @@ def write_dataset(
     return Path(directory)
 
 
-def _plain(text: str, where: str, number: int) -> str:
+def _plain(text: str, where: str | os.PathLike, number: int) -> str:
     check_text(text, where, number)
     if any(mark in text for mark in "\t\n\r"):
         raise InputError(where, "a tab or a line break in the text", "a text in one line", number)
     return text
 
 
-def _scan_labels(path: Path, complete: bool) -> tuple[list[str], list[Finding]]:
+def _scan_labels(path: Path, complete: bool) -> tuple[list[str], list[InputError]]:
     """The labels of the lines that can be used, with their ancestors; and the faults."""
-    findings: list[Finding] = []
+    faults: list[InputError] = []
     lines: dict[str, int] = {}
     try:
         content = read_lines(path)
     except InputError as error:
-        return [], [_finding(error)]
+        return [], [error]
     for number, line in enumerate(content, 1):
-        label = line.strip()
-        fault = path_fault(label)
-        if not label:
-            fault = "an empty line", "one label a line"
-        elif "\t" in label or "," in label:
-            fault = f"a tab or a comma in {shown(label)}", "one label a line, without them"
-        elif label in lines:
-            fault = f"{shown(label)} again, as in line {lines[label]}", "each label once"
-        elif not fault:
-            fault = _refusal(check_label, label)
-        if fault:
-            findings.append(Finding(str(path), number, "error", *fault))
-        else:
-            lines[label] = number
+        try:
+            label = Taxonomy.check_path(line.strip(), path, number)
+        except InputError as error:
+            faults.append(error)
+            continue
+        if label in lines:
+            problem = f"{shown(label)} again, as in line {lines[label]}"
+            faults.append(InputError(path, problem, "each label once", number))
+        lines.setdefault(label, number)
     labels: dict[str, None] = {}
     for label, number in lines.items():
         parts = label.split(SEPARATOR)
@@ -244,9 +208,9 @@ def _scan_labels(path: Path, complete: bool) -> tuple[list[str], list[Finding]]:
                 if not complete:
                     problem = f"{shown(label)} without its ancestor {shown(above)}"
                     expected = f"a line for {shown(above)} too, or --complete_labels"
-                    findings.append(Finding(str(path), number, "error", problem, expected))
+                    faults.append(InputError(path, problem, expected, number))
         labels[label] = None
-    return list(labels), findings
+    return list(labels), faults
 
 
 def _scan(
@@ -262,68 +226,63 @@ def _scan(
     first: dict[str, tuple[int, list[str] | None]] = {}  # line and labels; None: they have a fault
     for number, line in enumerate(read_lines(path), 1):
 
-        def add(problem: str, expected: str, severity: str = "error", number=number) -> None:
-            findings.append(Finding(str(path), number, severity, problem, expected))
+        def add(severity: str, problem: str, expected: str, number=number) -> None:
+            findings.append((severity, InputError(path, problem, expected, number)))
 
-        text, tab, field = line.partition("\t")
-        names = [name.strip() for name in field.split(",")]
-        faults = list(_line_faults(line, text, field, names, taxonomy, complete))
-        for fault in faults:
-            add(*fault)
-        if faults:
+        try:
+            text, names = _read_line(line, path, number, taxonomy, complete)
+        except InputError as error:
+            findings.append(("error", error))
+            text, tab, _ = line.partition("\t")
             if text.strip() and tab:
                 first.setdefault(text, (number, None))
             continue
         if len(set(names)) < len(names):
-            add("repeats a label", "each label once", "warning")
+            add("warning", "repeats a label", "each label once")
         labels = taxonomy.complete(names)
         line_before, labels_before = first.setdefault(text, (number, labels))
         if line_before == number or labels_before is None:
             examples.append({"text": text, "labels": labels})
         elif labels_before == labels:
-            add(f"repeats line {line_before}", "each text once", "warning")
+            add("warning", f"repeats line {line_before}", "each text once")
         else:
-            add(f"the text of line {line_before} with other labels", "one set of labels for a text")
+            problem = f"the text of line {line_before} with other labels"
+            add("error", problem, "one set of labels for a text")
     return examples, findings, {text: line for text, (line, _) in first.items()}
 
 
-def _line_faults(
-    line: str, text: str, field: str, names: list[str], taxonomy: Taxonomy, complete: bool
-) -> Iterator[tuple[str, str]]:
-    """What is wrong with a line of a labelled file, and what was expected."""
+def _read_line(
+    line: str, where: str | os.PathLike, number: int, taxonomy: Taxonomy, complete: bool
+) -> tuple[str, list[str]]:
+    """The text and the labels of a line.
+
+    Raises:
+        InputError: its first fault.
+    """
+
+    def refuse(problem: str, expected: str = LINE) -> NoReturn:
+        raise InputError(where, problem, expected, number)
+
+    text, tab, field = line.partition("\t")
     if is_blank(line):
-        yield "an empty line", "no empty line, not even at the end"
-    elif "\t" not in line:
-        yield "no tab: no labels, or spaces in its place", LINE
-    elif "\t" in field:
-        yield f"{line.count(chr(9))} tabs: one in the text?", "one tab, before the labels"
-    elif not field.strip():
-        yield "no label after the tab", LINE
-    else:
-        if fault := _refusal(check_text, text):
-            yield fault
-        unknown = [name for name in names if name not in taxonomy]
-        for name in unknown:
-            if not name:
-                yield "an empty label: a comma too many", LINE
-            elif FULL_WIDTH in name:
-                yield f"a full-width comma in {shown(name)}", "an ASCII comma between labels"
-            else:
-                yield f"the label {shown(name)} is not in the label file", "labels of that file"
-        lacking = () if unknown or complete else taxonomy.missing(names)
-        if lacking:
-            problem = f"a label without its ancestor {shown(lacking[0])}"
-            yield problem, "all ancestors of a label too, or --complete_labels"
-
-
-def _refusal(check, value: str) -> tuple[str, str] | None:
-    """The problem that a check of the readers finds, and what it expects; None: nothing."""
-    try:
-        check(value, "", 1)
-    except InputError as error:
-        return error.problem, error.expected
-    return None
-
-
-def _finding(error: InputError) -> Finding:
-    return Finding(error.where, error.line, "error", error.problem, error.expected)
+        refuse("an empty line", "no empty line, not even at the end")
+    if not tab:
+        refuse("no tab: no labels, or spaces in its place")
+    if "\t" in field:
+        refuse(f"{line.count(tab)} tabs: one in the text?", "one tab, before the labels")
+    if not field.strip():
+        refuse("no label after the tab")
+    check_text(text, where, number)
+    names = [name.strip() for name in field.split(",")]
+    for name in names:
+        if not name:
+            refuse("an empty label: a comma too many")
+        if name not in taxonomy and FULL_WIDTH in name:
+            refuse(f"a full-width comma in {shown(name)}", "an ASCII comma between labels")
+        if name not in taxonomy:
+            refuse(f"the label {shown(name)} is not in the label file", "labels of that file")
+    lacking = () if complete else taxonomy.missing(names)
+    if lacking:
+        problem = f"a label without its ancestor {shown(lacking[0])}"
+        refuse(problem, "all ancestors of a label too, or --complete_labels")
+    return text, names

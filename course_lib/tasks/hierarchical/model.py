@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from course_lib.compression import load_pruned
+from course_lib.compression import CompressTrainer, load_pruned
 from course_lib.compression.pruning import HEADS, multi_label
 from course_lib.data import convert_example
 from course_lib.deploy import Predictor, export_model
-from course_lib.deploy.files import PROGRAM
+from course_lib.deploy.files import DESCRIPTION, PROGRAM
 from course_lib.models import load_backbone, suggested_learning_rate
 from course_lib.models.backbone import MULTI_LABEL, check_same_labels
 from course_lib.models.files import (
@@ -25,35 +29,36 @@ from course_lib.models.files import (
     shapes_of,
 )
 from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import InputError, seed_everything, select_device
+from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
 from course_lib.runtime.errors import whole
-from course_lib.runtime.files import temporary_in
+from course_lib.runtime.files import read_json, temporary_in
+from course_lib.runtime.manifest import describe_files, read_manifest, write_manifest
 from course_lib.runtime.outputs import CHECKPOINT_DIR, LOG_DIR, check_output_dir, claim, read_marker
-from course_lib.tasks.hierarchical.reports import averages
+from course_lib.tasks.hierarchical.reports import brief
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
-from course_lib.tasks.hierarchical.thresholds import (
-    DEFAULT,
-    THRESHOLDS,
-    decode,
-    load_thresholds,
-    save_thresholds,
-    tune,
-)
+from course_lib.tasks.hierarchical.thresholds import DEFAULT, decode, tune
 from course_lib.training import CourseTrainer
 from course_lib.training.prediction import text_scores
 from course_lib.training.trainer import SEAL
 
 import numpy as np
 import paddle
+import pandas as pd
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.datasets import MapDataset
-from paddlenlp.trainer import EarlyStoppingCallback, TrainingArguments
+from paddlenlp.trainer import (
+    CompressionArguments,
+    EarlyStoppingCallback,
+    TrainerCallback,
+    TrainingArguments,
+)
 from scipy.special import expit
 
 # The head begins at random, and most of its labels are rare: at the backbone's own rate a few
 # epochs teach it no more than the upper levels.
 HEAD_RATE = 25
 NEWEST = "newest"
+THRESHOLDS = "thresholds.json"
 WHOLE = f"{CHECKPOINT_DIR}/checkpoint-*/{SEAL}"  # checkpoints to go on from
 EACH_EPOCH: dict[str, Any] = {
     "disable_tqdm": True,
@@ -116,18 +121,15 @@ class Classifier:
             InputError: it holds no such model, or one that is damaged.
         """
         directory = Path(directory)
-        if not holds_weights(directory):
+        if not _holds_weights(directory):
             programs = directory.glob(f"*{PROGRAM}") if directory.is_dir() else ()
             named = directory.with_name(directory.name + PROGRAM)  # the path that export prints
             if not any(programs) and not named.is_file() and directory.suffix != PROGRAM:
                 raise InputError(directory, "holds no model", "what train, prune or export wrote")
             predictor = Predictor(directory)
             if predictor.max_length not in (None, max_seq_length or predictor.max_length):
-                problem, expected = (
-                    f"is {max_seq_length}",
-                    f"{predictor.max_length}, as it was exported",
-                )
-                raise InputError("max_seq_length", problem, expected)
+                expected = f"{predictor.max_length}, as it was exported"
+                raise InputError("max_seq_length", f"is {max_seq_length}", expected)
             return cls(predictor)
         if read_config(directory / "config.json").get(HEADS) is not None:
             model = load_pruned(directory)
@@ -137,8 +139,18 @@ class Classifier:
             model, tokenizer = load_backbone(directory, trained=True)
         model.eval()
         made = cls(model, tokenizer, max_seq_length=max_seq_length)
-        made.thresholds = load_thresholds(directory, made.taxonomy)
+        made.thresholds = _load_thresholds(directory / THRESHOLDS, made.taxonomy)
         return made
+
+    def features(self, examples: Sequence[Mapping]) -> MapDataset:
+        """What the model reads of {"text", "labels"}: ids, and a 0.0 or 1.0 for each label."""
+        targets = self.taxonomy.indicators([example["labels"] for example in examples])
+        options = {"max_seq_length": self.max_seq_length, "is_test": True, "return_dict": True}
+        rows = [
+            {**convert_example(example, self.tokenizer, **options), "labels": target}
+            for example, target in zip(examples, targets.astype("float32"), strict=True)
+        ]
+        return MapDataset(rows, label_list=list(self.taxonomy.labels))
 
     def probabilities(self, texts: Sequence[str], batch_size: int = 32) -> np.ndarray:
         """Each label's probability, float32 [texts, labels].
@@ -168,7 +180,7 @@ class Classifier:
         directory = Path(directory)
         with temporary_in(directory) as temporary, quiet_paddlenlp():
             self.model.config.max_seq_length = self.max_seq_length
-            save_thresholds(temporary, self.thresholds)
+            _save_thresholds(temporary, self.thresholds)
             save_pretrained(temporary, self.model, self.tokenizer, [THRESHOLDS])
             # the configuration last: without it there is no model
             for file in sorted(temporary.iterdir(), key=lambda one: one.name == "config.json"):
@@ -189,46 +201,6 @@ class Classifier:
             )
 
 
-def holds_weights(directory: Path) -> bool:
-    """Whether a directory holds a model in Python's form; a tokenizer leaves a config.json too."""
-    return any((directory / name).is_file() for name in WEIGHT_FILES)
-
-
-def multi_label_features(
-    examples: Sequence[Mapping], tokenizer, taxonomy: Taxonomy, max_seq_length: int = 128
-) -> MapDataset:
-    """What a model reads of examples {"text", "labels"}: ids, and a 0.0 or 1.0 for each label."""
-    targets = taxonomy.indicators([example["labels"] for example in examples]).astype("float32")
-    rows = []
-    for example, target in zip(examples, targets, strict=True):
-        row = convert_example(example, tokenizer, max_seq_length, is_test=True, return_dict=True)
-        rows.append({**row, "labels": target})
-    return MapDataset(rows, label_list=list(taxonomy.labels))
-
-
-def trainer_inputs(
-    classifier: Classifier, train_examples: Sequence[Mapping], dev_examples: Sequence[Mapping]
-) -> dict[str, Any]:
-    """The model, the data and the loss, as a Trainer takes them."""
-    rest = classifier.tokenizer, classifier.taxonomy, classifier.max_seq_length
-    return {
-        "model": classifier.model,
-        "tokenizer": classifier.tokenizer,
-        "criterion": paddle.nn.BCEWithLogitsLoss(),
-        "data_collator": DataCollatorWithPadding(classifier.tokenizer),
-        "train_dataset": multi_label_features(train_examples, *rest),
-        "eval_dataset": multi_label_features(dev_examples, *rest),
-        "group_by_length": True,
-    }
-
-
-def brief(true: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
-    """Accuracy, micro F1 and macro F1 of booleans [texts, labels]."""
-    scores = averages(true, predicted)
-    f1 = {f"{kind}_f1": scores[kind]["f1"] for kind in ("micro", "macro")}
-    return {"accuracy": scores["accuracy"], **f1}
-
-
 def train(
     train_examples: Sequence[Mapping],
     dev_examples: Sequence[Mapping],
@@ -247,6 +219,7 @@ def train(
     seed: int = 3,
     device: str | None = None,
     callbacks: Sequence = (),
+    lines: bool = False,
 ) -> tuple[Classifier | None, dict]:
     """Fine-tune a backbone, keep the epoch with the best micro F1 on dev, and tune thresholds.
 
@@ -262,9 +235,10 @@ def train(
         early_stop: end after so many epochs without a better micro F1.
         warmup_steps: steps in which the learning rate rises from 0, to fall to 0 again until the
             end. None keeps it as it is, as the guide does without warm-up.
-        init_from_ckpt: a weight file to begin with; a checkpoint directory, or "newest" for the
-            newest whole one of `save_dir`, to go on with its training to the same bits (from the
-            start when the training was killed before the first).
+        init_from_ckpt: a weight file to begin with; or "newest", to go on with the training of
+            `save_dir` from its newest whole checkpoint to the same bits (from the start when it was
+            killed before the first).
+        lines: print a line to standard error at each log.
 
     Returns:
         The best model, its thresholds tuned on dev, and {"best_step", "dev": the Trainer's figures
@@ -279,12 +253,11 @@ def train(
     if paddle.distributed.get_world_size() == 1:  # a launch has chosen each process's device
         select_device(device)
         device = paddle.get_device().split(":")[0]
-    checkpoint, weights = _beginning(init_from_ckpt, save_dir)
-    place: dict[str, Any] = {"command": "hierarchical train", "go_on": checkpoint is True}
-    named = isinstance(checkpoint, str)  # it may lie in save_dir
-    place |= {"again": named, "keep": None if named else WHOLE}
+    place: dict[str, Any] = {"command": "hierarchical train", "keep": WHOLE}
+    place["go_on"] = init_from_ckpt == NEWEST
     if first:  # the other processes see its files
         check_output_dir(save_dir, **place)
+    goes_on, weights = _beginning(init_from_ckpt, save_dir)
     seed_everything(seed)  # before the model: its new head is random
     classifier = _untrained(train_examples, taxonomy, model_name, max_seq_length, weights)
     arguments = TrainingArguments(
@@ -302,42 +275,31 @@ def train(
         **EACH_EPOCH,
         **({} if device is None else {"device": device}),
     )
+    watchers = [*callbacks, *([_Lines()] if lines else [])]
     if early_stop is not None:
-        callbacks = [*callbacks, EarlyStoppingCallback(early_stop)]
+        watchers.append(EarlyStoppingCallback(early_stop))
     notes: Any = {} if weights is None else {"weights": str(weights)}
     with claim(save_dir, **place, **notes) if first else nullcontext():
         trainer = CourseTrainer(
             args=arguments,
             compute_metrics=lambda logits: brief(logits.label_ids > 0.5, logits.predictions >= 0),
-            callbacks=list(callbacks),
-            **trainer_inputs(classifier, train_examples, dev_examples),
+            callbacks=watchers,
+            **_trainer_inputs(classifier, train_examples, dev_examples),
         )
-        if checkpoint is True and not (save_dir / "config.json").is_file():
-            checkpoint = any(save_dir.glob(WHOLE)) or None  # killed before it: anew
-        trainer.train(resume_from_checkpoint=checkpoint)
+        trainer.train(resume_from_checkpoint=goes_on or None)
         return _finish(trainer, classifier, dev_examples, save_dir) if first else (None, {})
 
 
 def _beginning(
     init_from_ckpt: str | os.PathLike | None, save_dir: Path
-) -> tuple[bool | str | None, Path | None]:
-    """The checkpoint to go on from (True: the newest), and the weight file to begin with."""
-    if init_from_ckpt is None:
-        return None, None
-    path = Path(init_from_ckpt)
-    if init_from_ckpt == NEWEST:
-        weights = read_marker(save_dir).get("weights")
-        if weights is not None and not any(save_dir.glob(WHOLE)):
-            problem = f"was to begin with {weights}, and has no whole checkpoint"
-            raise InputError(save_dir, problem, "that file as init_from_ckpt, to start again")
+) -> tuple[bool, Path | None]:
+    """Whether to go on from a checkpoint, and the weight file to begin with."""
+    if init_from_ckpt != NEWEST:
+        return False, None if init_from_ckpt is None else Path(init_from_ckpt)
+    if any(save_dir.glob(WHOLE)) or (save_dir / "config.json").is_file():
         return True, None
-    if not path.is_dir():
-        return None, path
-    if (path / CHECKPOINT_DIR).is_dir():
-        problem = "is what a training left, and no checkpoint"
-        expected = f'its weight file, to begin with; "{NEWEST}", to go on; or one of '
-        raise InputError(path, problem, f"{expected}{CHECKPOINT_DIR}/")
-    return str(path), None
+    weights = read_marker(save_dir).get("weights")  # killed before the first checkpoint: again
+    return False, Path(weights) if weights else None
 
 
 def _untrained(
@@ -365,8 +327,7 @@ def _untrained(
     bias = getattr(getattr(model, "classifier", None), "bias", None)
     if weights is not None:
         if not weights.is_file():
-            expected = f'a weight file, a checkpoint directory or "{NEWEST}"'
-            raise InputError(weights, "does not exist", expected)
+            raise InputError(weights, "is no file", f'a weight file, or "{NEWEST}" to go on')
         state = read_weights(weights)
         shapes = {name: value.shape for name, value in state.items()}
         check_weights(weights, shapes, shapes_of(model), "weights of this model with these labels")
@@ -396,3 +357,116 @@ def _finish(
         "dev_tuned": brief(true, decode(probabilities, taxonomy, classifier.thresholds)),
         "history": trainer.state.log_history,
     }
+
+
+@dataclass
+class PruneArguments(CompressionArguments):
+    """PaddleNLP's arguments of training and compression, with the guide's defaults."""
+
+    strategy: str = field(default="dynabert", metadata={"help": 'also "dynabert+ptq": and INT8'})
+    per_device_train_batch_size: int = field(default=32, metadata={"help": "texts a step"})
+    per_device_eval_batch_size: int = field(default=32, metadata={"help": "texts"})
+    learning_rate: float = field(default=3e-5, metadata={"help": "the highest"})
+    num_train_epochs: float = field(default=10.0, metadata={"help": "of distillation"})
+    logging_steps: int = field(default=5, metadata={"help": "steps between two lines"})
+    save_steps: int = field(default=100, metadata={"help": "steps between two looks at dev"})
+    seed: int = field(default=3, metadata={"help": "of everything random"})
+
+
+def prune(
+    classifier: Classifier,
+    train_examples: Sequence[Mapping],
+    dev_examples: Sequence[Mapping],
+    args: CompressionArguments,
+    callbacks: Sequence = (),
+    lines: bool = False,
+) -> pd.DataFrame:
+    """Compress by `args`, and tune each model's thresholds on dev.
+
+    Importance is measured on a part of the training texts, and the whole model teaches the cut one
+    its probabilities. Below `args.output_dir` stands what `CompressTrainer.compress` writes; in
+    each `width_mult_*/` a model for `Classifier.load`, with thresholds and an export.
+
+    Returns:
+        The frame of `compress`, with columns "accuracy", "micro_f1" and "macro_f1" on dev, with
+        tuned thresholds. Its "score" is the micro F1 at 0.5.
+
+    Raises:
+        InputError: as `CompressTrainer.compress`; the classifier is an export.
+    """
+    if isinstance(classifier.model, Predictor):
+        raise InputError(classifier.model.path, "is an export", "what train wrote")
+    classifier.model.config.max_seq_length = classifier.max_seq_length
+    inputs = _trainer_inputs(classifier, train_examples, dev_examples)
+    callbacks = [*callbacks, *([_Lines()] if lines else [])]
+    frame = CompressTrainer(args=args, callbacks=callbacks, **inputs).compress()
+    taxonomy = classifier.taxonomy
+    texts = [example["text"] for example in dev_examples]
+    true = taxonomy.indicators([example["labels"] for example in dev_examples])
+    rows = []
+    for path in map(Path, frame["path"]):
+        probabilities = Predictor(path).predict(texts)
+        thresholds = tune(probabilities, true, taxonomy)
+        description = read_json(path.parent / DESCRIPTION, "what export_model wrote")
+        description["thresholds"] = [thresholds[label] for label in taxonomy.labels]
+        with atomic_file(path.parent / DESCRIPTION) as file:  # shared by all models of a directory
+            json.dump(description, file, ensure_ascii=False, indent=1)
+        if _holds_weights(path.parent):
+            _save_thresholds(path.parent, thresholds)
+            files = describe_files(path.parent, [THRESHOLDS])
+            write_manifest(path.parent, read_manifest(path.parent) | files)
+        rows.append(brief(true, decode(probabilities, taxonomy, thresholds)))
+    return frame.assign(**pd.DataFrame(rows))
+
+
+def _trainer_inputs(
+    classifier: Classifier, train_examples: Sequence[Mapping], dev_examples: Sequence[Mapping]
+) -> dict[str, Any]:
+    """The model, the data and the loss, as a Trainer takes them."""
+    return {
+        "model": classifier.model,
+        "tokenizer": classifier.tokenizer,
+        "criterion": paddle.nn.BCEWithLogitsLoss(),
+        "data_collator": DataCollatorWithPadding(classifier.tokenizer),
+        "train_dataset": classifier.features(train_examples),
+        "eval_dataset": classifier.features(dev_examples),
+        "group_by_length": True,
+    }
+
+
+class _Lines(TrainerCallback):
+    """A line each time the Trainer logs; PaddleNLP's own are kept to warnings from here on."""
+
+    def __init__(self) -> None:
+        logging.getLogger("PaddleNLP").setLevel(logging.WARNING)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if not state.is_world_process_zero:
+            return
+        names = ("loss", "eval_loss", "eval_micro_f1", "eval_macro_f1")
+        shown = [f"{name} {logs[name]:.4f}" for name in names if name in logs]
+        if shown:
+            step = f"step {state.global_step}/{state.max_steps}"
+            print(f"{step}: {', '.join(shown)}", file=sys.stderr, flush=True)
+
+
+def _holds_weights(directory: Path) -> bool:
+    """Whether a directory holds a model in Python's form; a tokenizer leaves a config.json too."""
+    return any((directory / name).is_file() for name in WEIGHT_FILES)
+
+
+def _save_thresholds(directory: Path, thresholds: Mapping[str, float]) -> None:
+    with atomic_file(directory / THRESHOLDS) as file:
+        json.dump(dict(thresholds), file, ensure_ascii=False, indent=1)
+
+
+def _load_thresholds(path: Path, taxonomy: Taxonomy) -> dict[str, float]:
+    """Thresholds that lie beside a model; 0.5 for all where there are none."""
+    if not os.path.lexists(path):
+        return dict.fromkeys(taxonomy.labels, DEFAULT)
+    expected = "a threshold between 0 and 1 for each of the model's labels"
+    found = read_json(path, expected)
+    fits = isinstance(found, dict) and found.keys() == taxonomy.ids.keys()
+    if not fits or not all(isinstance(one, float) and 0 < one < 1 for one in found.values()):
+        raise InputError(path, f"holds {json.dumps(found, ensure_ascii=False):.80}", expected)
+    return {label: found[label] for label in taxonomy.labels}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from course_lib.runtime import InputError, atomic_file
@@ -16,58 +15,46 @@ BAD_CASES = "Prediction\tLabel\tText"  # the first line of their file
 Rows = Sequence[Sequence[str]] | np.ndarray
 
 
-def label_counts(true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Right, predicted and true labels; shape [..., 3] for arrays of booleans of shape [...]."""
-    return np.stack([true & predicted, predicted, true], axis=-1).astype("int64")
-
-
-def _scores(counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Precision, recall and F1 of counts [..., 3]; 0 where there is nothing to divide by."""
-    right, predicted, true = np.moveaxis(counts, -1, 0)
-    return {
-        "precision": right / np.maximum(1, predicted),
-        "recall": right / np.maximum(1, true),
-        "f1": 2 * right / np.maximum(1, predicted + true),
-    }
-
-
-def averages(true: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-    """Accuracy (all labels of a text right), and macro and micro figures.
-
-    Micro counts all decisions together, so frequent labels weigh most. Macro is the mean over
-    labels, each weighing the same, those without an example among `true` included, with F1 0.
-    """
-    counts = label_counts(true, predicted).sum(axis=0)
-    return {
-        "accuracy": float((true == predicted).all(axis=1).mean()),
-        "macro": {name: float(values.mean()) for name, values in _scores(counts).items()},
-        "micro": {name: float(value) for name, value in _scores(counts.sum(axis=0)).items()},
-    }
+def brief(true: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """ "accuracy", "micro_f1" and "macro_f1" of booleans [texts, labels], as `report` has them."""
+    scores = _averages(true, predicted)
+    f1 = {f"{kind}_f1": scores[kind]["f1"] for kind in ("micro", "macro")}
+    return {"accuracy": scores["accuracy"], **f1}
 
 
 def report(true: Rows, predicted: Rows, taxonomy: Taxonomy, train: Rows | None = None) -> dict:
     """All the figures of the guide's report, 0 to 1.
+
+    Micro counts all decisions together, so frequent labels weigh most. Macro is the mean over
+    labels, each weighing the same, those without an example among `true` included, with F1 0.
 
     Args:
         true, predicted: a row a text, lists of labels or booleans [texts, labels].
         train: the training texts' labels, for their numbers and shares.
 
     Returns:
-        {"examples", "accuracy", "macro", "micro": {"precision", "recall", "f1"}, "orphans": rows
-        with a predicted label whose parent is not, "levels": [{"level", "macro_f1", "micro_f1",
-        "accuracy"}], "classes": {label: {"precision", "recall", "f1", "count", "share",
-        "train_count", "train_share"}}}; the last two only with `train`. Levels count the labels of
-        that level alone. A share is of the texts.
+        {"examples", "accuracy": all labels of a text right, "macro", "micro": {"precision",
+        "recall", "f1"}, "orphans": texts with a predicted label but not its parent, "levels":
+        [{"level", "macro_f1", "micro_f1", "accuracy"}], of the labels of that level alone,
+        "classes": {label: {"precision", "recall", "f1", "count", "share", "train_count",
+        "train_share"}}}; the last two only with `train`. A share is of the texts.
+
+    Raises:
+        InputError: an array that is not of booleans [texts, labels].
     """
     true, predicted = _matrix(true, taxonomy), _matrix(predicted, taxonomy)
-    result = {"examples": len(true), **averages(true, predicted), "levels": []}
-    result["orphans"] = orphans(predicted, taxonomy)
+    result = {"examples": len(true), **_averages(true, predicted), "levels": []}
+    orphan = np.zeros(len(predicted), dtype=bool)
+    for column, label in enumerate(taxonomy.labels):
+        parent = taxonomy.parent(label)
+        if parent is not None:
+            orphan |= predicted[:, column] & ~predicted[:, taxonomy.ids[parent]]
+    result["orphans"] = int(orphan.sum())
     for level, labels in enumerate(taxonomy.levels, 1):
         columns = [taxonomy.ids[label] for label in labels]
-        part = averages(true[:, columns], predicted[:, columns])
-        row = {"level": level, "macro_f1": part["macro"]["f1"], "micro_f1": part["micro"]["f1"]}
-        result["levels"].append({**row, "accuracy": part["accuracy"]})
-    columns = {**_scores(label_counts(true, predicted).sum(axis=0)), **_frequencies(true)}
+        part = brief(true[:, columns], predicted[:, columns])
+        result["levels"].append({"level": level, **part})
+    columns = {**_scores(*_counts(true, predicted)), **_frequencies(true)}
     if train is not None:
         frequencies = _frequencies(_matrix(train, taxonomy))
         columns |= {f"train_{name}": values for name, values in frequencies.items()}
@@ -76,15 +63,6 @@ def report(true: Rows, predicted: Rows, taxonomy: Taxonomy, train: Rows | None =
         for column, label in enumerate(taxonomy.labels)
     }
     return result
-
-
-def orphans(predicted: np.ndarray, taxonomy: Taxonomy) -> int:
-    """How many rows have a label without one of its parents."""
-    lonely = np.zeros(len(predicted), dtype=bool)
-    for column, label in enumerate(taxonomy.labels):
-        for parent in taxonomy.parents(label):
-            lonely |= predicted[:, column] & ~predicted[:, taxonomy.ids[parent]]
-    return int(lonely.sum())
 
 
 def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
@@ -98,6 +76,10 @@ def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
     def three(row: Mapping) -> str:
         values = [100 * row[name] for name in ("precision", "recall", "f1")]
         return "precision: {:.2f} | recall: {:.2f} | F1 score {:.2f}".format(*values)
+
+    def examples(split: str, count: int, share: float, *more: str) -> str:
+        figures = " | ".join([f"{count}({share:.1%})", *more])
+        return f"Evaluation examples in {split} dataset: {figures}"
 
     lines = [] if train is None else [f"Train dataset size: {train['examples']}"]
     lines += [
@@ -116,27 +98,11 @@ def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
         lines.append(f"Class name: {label}")
         if train is not None:
             there = train["classes"][label]
-            counts = f"{there['count']}({there['share']:.1%}) | {three(there)}"
-            lines.append(f"Evaluation examples in train dataset: {counts}")
+            lines.append(examples("train", there["count"], there["share"], three(there)))
         elif "train_count" in row:
-            counts = f"{row['train_count']}({row['train_share']:.1%})"
-            lines.append(f"Evaluation examples in train dataset: {counts}")
-        counts = f"{row['count']}({row['share']:.1%}) | {three(row)}"
-        lines += [f"Evaluation examples in dev dataset: {counts}", "-" * 28]
+            lines.append(examples("train", row["train_count"], row["train_share"]))
+        lines += [examples("dev", row["count"], row["share"], three(row)), "-" * 28]
     return lines
-
-
-def check_bad_cases(path: str | os.PathLike) -> None:
-    """Refuse a file, which the default name may find, that `write_bad_cases` has not written.
-
-    Raises:
-        InputError: such a file.
-    """
-    if Path(path).is_file() and Path(path).stat().st_size:
-        with open(path, "rb") as file:
-            if file.readline(80).rstrip() != BAD_CASES.encode():
-                problem = "holds something else than bad cases, which would be lost"
-                raise InputError(path, problem, "another --bad_case_path")
 
 
 def write_bad_cases(
@@ -162,9 +128,37 @@ def write_bad_cases(
     return wrong
 
 
+def _counts(true: np.ndarray, predicted: np.ndarray) -> list[np.ndarray]:
+    """Right, predicted and true labels of booleans [texts, labels]; each [labels]."""
+    return [part.sum(axis=0) for part in (true & predicted, predicted, true)]
+
+
+def _scores(right, predicted, true) -> dict[str, np.ndarray]:
+    """Precision, recall and F1 of counts; 0 where there is nothing to divide by."""
+    return {
+        "precision": right / np.maximum(1, predicted),
+        "recall": right / np.maximum(1, true),
+        "f1": 2 * right / np.maximum(1, predicted + true),
+    }
+
+
+def _averages(true: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    counts = _counts(true, predicted)
+    return {
+        "accuracy": float((true == predicted).all(axis=1).mean()),
+        "macro": {name: float(values.mean()) for name, values in _scores(*counts).items()},
+        "micro": {name: float(value) for name, value in _scores(*map(np.sum, counts)).items()},
+    }
+
+
 def _frequencies(rows: np.ndarray) -> dict[str, np.ndarray]:
     return {"count": rows.sum(axis=0), "share": rows.mean(axis=0)}
 
 
 def _matrix(rows: Rows, taxonomy: Taxonomy) -> np.ndarray:
-    return rows if isinstance(rows, np.ndarray) else taxonomy.indicators(rows)
+    if not isinstance(rows, np.ndarray):
+        return taxonomy.indicators(rows)
+    if rows.dtype != bool or rows.shape[1:] != (len(taxonomy),):  # more columns would be ignored
+        problem = f"is of {rows.dtype} with the shape {rows.shape}"
+        raise InputError("matrix", problem, f"booleans, with {len(taxonomy)} columns")
+    return rows

@@ -1,7 +1,8 @@
-"""Labels and what stands above them: a tree, or a graph without cycles."""
+"""Labels and what stands above them: the paths of a tree, or of a graph without cycles."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
@@ -14,12 +15,11 @@ SEPARATOR = "##"
 
 
 class Taxonomy:
-    """A list of labels in a fixed order (their ids), and the parents of each.
+    """A list of labels in a fixed order (their ids), and what stands above each.
 
     A label is a path from the top, its parts joined by "##": `书##不好##内容`. Its parent
-    is the path without the last part, which must be a label too. A node of a graph with several
-    parents is written as several paths that end alike (`nodes` finds them). `from_edges` makes a
-    Taxonomy whose labels are bare names instead, each with all of its parents.
+    is the path without the last part, which must be a label too. A node with several parents is
+    written as several paths that end alike: `unfold` makes them of a graph, `nodes` finds them.
 
     Args:
         labels: the paths, in the order of their ids.
@@ -30,64 +30,87 @@ class Taxonomy:
         levels: the labels of each level, the top one first.
 
     Raises:
-        InputError: there is no label; one is empty, repeated or holds a comma, which separates
-            labels; a path has an empty part, or its parent is no label.
+        InputError: there is no label, or one text instead of several; a label is repeated, is no
+            path (`check_path`), or its parent is no label.
     """
 
     def __init__(self, labels: Sequence[str]) -> None:
-        if not labels:
-            raise InputError("labels", "are none", "at least one label")
+        if not labels or isinstance(labels, str):
+            raise InputError("labels", f"are {labels!r}", "a list of at least one label")
         known = set(labels)
-        parents: dict[str, tuple[str, ...]] = {}
+        self.ids: dict[str, int] = {}
+        self._children: dict[str | None, list[str]] = {label: [] for label in (None, *labels)}
         for label in labels:
-            check_label(label, "labels")
-            fault = path_fault(label)
-            above = label.rpartition(SEPARATOR)[0]
-            if label in parents:
-                fault = f"{shown(label)} is there twice", "each label once"
-            elif above and above not in known:
-                problem = f"{shown(label)} has no parent {shown(above)} in the list"
-                fault = problem, "every ancestor of a label as a label"
-            if fault:
-                raise InputError("labels", *fault)
-            parents[label] = (above,) if above else ()
-        self._set_up(parents)
+            self.check_path(label, "labels")
+            parent = self.parent(label)
+            if label in self.ids:
+                raise InputError("labels", f"{shown(label)} is there twice", "each label once")
+            if parent is not None and parent not in known:
+                problem = f"{shown(label)} has no parent {shown(parent)} in the list"
+                raise InputError("labels", problem, "every ancestor of a label as a label")
+            self.ids[label] = len(self.ids)
+            self._children[parent].append(label)
+        self.labels = tuple(labels)
+        levels = range(1, 1 + max(map(self.level, labels)))
+        self.levels = tuple(
+            tuple(label for label in labels if self.level(label) == level) for level in levels
+        )
 
     @classmethod
-    def from_edges(cls, parents: Mapping[str, Iterable[str]]) -> Taxonomy:
-        """A Taxonomy of bare names, in which one may have several parents.
+    def unfold(cls, parents: Mapping[str, Sequence[str]]) -> Taxonomy:
+        """The paths of a graph in which a name may have several parents: one for each way down.
 
         Args:
-            parents: for each label the labels right above it; a top one may be left out.
+            parents: for each name the names right above it; a top one may be left out.
 
         Raises:
-            InputError: there is a cycle.
+            InputError: there is a cycle; one text instead of a list of parents; a name that cannot
+                be a part of a path.
         """
-        edges = {child: tuple(dict.fromkeys(above)) for child, above in parents.items()}
-        labels = dict.fromkeys([*sum(edges.values(), ()), *edges])
-        taxonomy = cls.__new__(cls)
+        for name, above in parents.items():
+            if isinstance(above, str):  # its letters would be the parents
+                raise InputError("parents", f"of {name!r} are the text {above!r}", "a list")
+        paths: dict[str, list[str]] = {}
         try:
-            taxonomy._set_up({label: edges.get(label, ()) for label in labels})
+            for name in TopologicalSorter(parents).static_order():
+                above = [path for parent in parents.get(name, ()) for path in paths[parent]]
+                paths[name] = [f"{path}{SEPARATOR}{name}" for path in above] or [name]
         except CycleError as error:
             names = ", ".join(map(shown, error.args[1][:5]))
             problem = f"{names} stand above and below each other"
-            raise InputError("edges", problem, "a graph without cycles") from None
-        return taxonomy
+            raise InputError("parents", problem, "a graph without cycles") from None
+        return cls([path for ways in paths.values() for path in ways])
 
-    def _set_up(self, parents: dict[str, tuple[str, ...]]) -> None:
-        self.labels, self._parents = tuple(parents), parents
-        self.ids = {label: number for number, label in enumerate(parents)}
-        self._level: dict[str, int] = {}
-        for label in TopologicalSorter(parents).static_order():
-            above = (self._level[parent] for parent in parents[label])
-            self._level[label] = 1 + max(above, default=0)
-        levels: list[list[str]] = [[] for _ in range(max(self._level.values()))]
-        self._children: dict[str | None, list[str]] = {label: [] for label in (None, *parents)}
-        for label in parents:
-            levels[self._level[label] - 1].append(label)
-            for parent in parents[label] or (None,):
-                self._children[parent].append(label)
-        self.levels = tuple(map(tuple, levels))
+    @staticmethod
+    def check_path(
+        label: str, where: str | os.PathLike, line: int | None = None, separator: str = SEPARATOR
+    ) -> str:
+        """Give a label back that can be a path with "##" between its parts.
+
+        Args:
+            where, line: the place of the label, for the message.
+            separator: what is between its parts so far.
+
+        Raises:
+            InputError: it is empty, holds a comma (which separates labels) or characters that
+                cannot be seen, or one of its parts is empty or begins or ends with white space.
+        """
+        check_label(label, where, line)
+        parts = label.split(separator)
+        if "," in label:
+            problem = f"{shown(label)} holds a comma, which separates labels"
+        elif not all(part.strip() for part in parts):
+            problem = f"{shown(label)} has an empty part"
+        elif any(part != part.strip() for part in parts):
+            problem = f"{shown(label)} has white space around a part"
+        elif separator + separator[-1] in label:
+            problem = f"{shown(label)} has more than {separator} between its parts"
+        elif separator != SEPARATOR and SEPARATOR in label:
+            problem = f"{shown(label)} holds {SEPARATOR}"
+        else:
+            return label.replace(separator, SEPARATOR)
+        expected = f"names without a comma, with {separator} alone between them"
+        raise InputError(where, problem, expected, line)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -95,28 +118,22 @@ class Taxonomy:
     def __contains__(self, label: object) -> bool:
         return label in self.ids
 
-    def parents(self, label: str) -> tuple[str, ...]:
-        """The labels right above one; empty at the top."""
-        return self._parents[label]
+    def parent(self, label: str) -> str | None:
+        """The label right above one; None at the top."""
+        return label.rpartition(SEPARATOR)[0] or None
 
     def ancestors(self, label: str) -> tuple[str, ...]:
         """All labels above one, from the top down, without itself."""
-        above: set[str] = set()
-        waiting = list(self._parents[label])
-        while waiting:
-            parent = waiting.pop()
-            if parent not in above:
-                above.add(parent)
-                waiting += self._parents[parent]
-        return self._from_the_top(above)
+        parts = label.split(SEPARATOR)
+        return tuple(SEPARATOR.join(parts[:end]) for end in range(1, len(parts)))
 
     def children(self, label: str | None = None) -> tuple[str, ...]:
         """The labels right below one; with None those at the top."""
         return tuple(self._children[label])
 
     def level(self, label: str) -> int:
-        """1 at the top; below, one more than the deepest parent's."""
-        return self._level[label]
+        """1 at the top, and one more for each part of the path."""
+        return 1 + label.count(SEPARATOR)
 
     @property
     def nodes(self) -> dict[str, tuple[str, ...]]:
@@ -130,23 +147,11 @@ class Taxonomy:
             labels[name] = (*labels.get(name, ()), label)
         return labels
 
-    def unfold(self) -> Taxonomy:
-        """The same graph with paths as labels, as the files want them: a label a way from the top.
-
-        Raises:
-            InputError: a name cannot be a part of a path, or is a path already.
-        """
-        paths: dict[str, list[str]] = {}
-        for label in self._from_the_top(self.labels):
-            above = [path for parent in self._parents[label] for path in paths[parent]]
-            paths[label] = [f"{path}{SEPARATOR}{label}" for path in above] or [label]
-        return Taxonomy([path for way in paths.values() for path in way])
-
     def missing(self, labels: Iterable[str]) -> tuple[str, ...]:
         """The ancestors of labels that are not among them, from the top down."""
         present = set(labels)
         above = {ancestor for label in present for ancestor in self.ancestors(label)}
-        return self._from_the_top(above - present)
+        return tuple(sorted(above - present, key=lambda one: (self.level(one), self.ids[one])))
 
     def complete(self, labels: Iterable[str]) -> list[str]:
         """Labels with all their ancestors, each once, in the order of the ids."""
@@ -163,21 +168,3 @@ class Taxonomy:
     def names(self, matrix: np.ndarray) -> list[list[str]]:
         """The inverse of `indicators`; each row in the order of the ids."""
         return [[self.labels[column] for column in np.flatnonzero(row)] for row in matrix]
-
-    def _from_the_top(self, labels: Iterable[str]) -> tuple[str, ...]:
-        return tuple(sorted(labels, key=lambda one: (self._level[one], self.ids[one])))
-
-
-def path_fault(label: str, separator: str = SEPARATOR) -> tuple[str, str] | None:
-    """What is wrong with the path of a label, and what would be right; None: nothing."""
-    parts = label.split(separator)
-    if "," in label:
-        return f"{shown(label)} holds a comma, which separates labels", "a label without one"
-    if not all(part.strip() for part in parts):
-        return f"{shown(label)} has an empty part", f"names with {separator} between them"
-    if any(part != part.strip() for part in parts):
-        return f"{shown(label)} has white space around a part", f"{separator} with none beside it"
-    if separator + separator[-1] in label:
-        problem = f"{shown(label)} has more than {separator} between its parts"
-        return problem, f"{separator} alone"
-    return None

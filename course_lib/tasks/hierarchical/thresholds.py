@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 
-from course_lib.runtime import InputError, atomic_file
-from course_lib.runtime.files import read_json
+from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 
 import numpy as np
 
-THRESHOLDS = "thresholds.json"
 DEFAULT = 0.5
 SMALLEST = 1e-6  # a probability of 0 or 1 has no finite log odds
 
@@ -33,9 +29,9 @@ def tune(
             texts says more about them than about the label.
 
     Raises:
-        InputError: a probability outside 0 to 1.
+        InputError: a probability outside 0 to 1, or a number of columns that is not that of labels.
     """
-    _check(probabilities)
+    _check("probabilities", probabilities, (len(true), len(taxonomy)))
     thresholds = dict.fromkeys(taxonomy.labels, DEFAULT)
     for column, label in enumerate(taxonomy.labels):
         positives = int(true[:, column].sum())
@@ -68,87 +64,59 @@ def decode(
 
     A label speaks for itself with its log odds minus those of its threshold: above 0 it is in.
     With `consistent`, the set is chosen whose sum is the highest among the sets in which no label
-    is without its parents. So a child that the model is sure of brings a parent that just missed
-    its threshold, and a child that just passed falls with a parent that the model rejects. In a
-    tree this set is found exactly. In a graph a label's gain is dealt out evenly to its parents,
-    which allows only sets without orphans too, but need not find the best of them.
+    is without its parent. So a child that the model is sure of brings a parent that just missed
+    its threshold, and a child that just passed falls with a parent that the model rejects.
 
     Args:
         probabilities: [texts, labels], 0 to 1.
         thresholds: by label or in the order of the ids; 0.5 by default.
-        consistent: no label without all of its parents.
-        one_child: at most one of the labels under the same parent, and of those at the top: in a
-            tree, at most one label a level. Or the levels where this holds, from 1 at the top, such
-            as (1, 2) where only labels of level 3 go together. Needs `consistent`.
+        consistent: no label without its parent.
+        one_child: at most one of the labels under the same parent, and of those at the top, so at
+            most one label a level. Or the levels where this holds, from 1 at the top, such as
+            (1, 2) where only labels of level 3 go together. Needs `consistent`.
 
     Returns:
         booleans [texts, labels].
 
     Raises:
-        InputError: a probability outside 0 to 1; `one_child` without `consistent`.
+        InputError: a probability or threshold outside 0 to 1; `one_child` without `consistent`, or
+            of a level that the taxonomy does not have.
     """
-    _check(probabilities)
-    limits = np.full(len(taxonomy), DEFAULT)
-    if thresholds is not None:
-        if isinstance(thresholds, Mapping):
-            thresholds = [thresholds[name] for name in taxonomy.labels]
-        limits[:] = thresholds
+    _check("probabilities", probabilities, (len(probabilities), len(taxonomy)))
+    if isinstance(thresholds, Mapping):
+        thresholds = [thresholds[name] for name in taxonomy.labels]
+    elif thresholds is None:
+        thresholds = np.full(len(taxonomy), DEFAULT)
+    limits = np.asarray(thresholds, "float64")
+    _check("thresholds", limits, (len(taxonomy),))
     if not consistent:
         if one_child:  # nothing would come of it
             raise InputError("one_child", "is on without consistent", "both, or neither")
         return probabilities >= limits
-    ids = taxonomy.ids
-    levels = range(1, len(taxonomy.levels) + 1) if one_child is True else one_child or ()
+    ids, depth = taxonomy.ids, len(taxonomy.levels)
+    levels = range(1, depth + 1) if one_child is True else one_child or ()
+    for level in levels:
+        whole("one_child", level, 1, depth)
     single = np.array([taxonomy.level(label) in levels for label in taxonomy.labels])
     gains = _log_odds(probabilities) - _log_odds(limits)
     # what passes exactly counts as passed, as it does without the hierarchy
     gains = np.where((gains <= 0) & (probabilities >= limits), 1e-9, gains)
-    shares = np.array([max(1, len(taxonomy.parents(label))) for label in taxonomy.labels])
     downward = [label for level in taxonomy.levels for label in level]
     for label in reversed(downward):
         children = np.array([ids[child] for child in taxonomy.children(label)], "int64")
-        hopes = np.maximum(gains[:, children], 0) / shares[children]
-        alone = single[children]
+        hopes, alone = np.maximum(gains[:, children], 0), single[children]
         gains[:, ids[label]] += hopes[:, ~alone].sum(axis=1)
         gains[:, ids[label]] += hopes[:, alone].max(axis=1, initial=0)
     chosen = gains > 0
     for label in downward:
-        column, parents = ids[label], taxonomy.parents(label)
-        for parent in parents:
+        column, parent = ids[label], taxonomy.parent(label)
+        if parent is not None:
             chosen[:, column] &= chosen[:, ids[parent]]
-        for parent in (parents or (None,)) if single[column] else ():
-            siblings = [ids[child] for child in taxonomy.children(parent) if single[ids[child]]]
+        if single[column]:
+            siblings = [ids[child] for child in taxonomy.children(parent)]
             best = np.take(siblings, gains[:, siblings].argmax(axis=1))
             chosen[:, column] &= best == column
     return chosen
-
-
-def save_thresholds(directory: str | os.PathLike, thresholds: Mapping[str, float]) -> None:
-    """Keep thresholds beside a model."""
-    with atomic_file(Path(directory, THRESHOLDS)) as file:
-        json.dump(dict(thresholds), file, ensure_ascii=False, indent=1)
-
-
-def load_thresholds(directory: str | os.PathLike, taxonomy: Taxonomy) -> dict[str, float]:
-    """Thresholds that lie beside a model; 0.5 for all where there are none.
-
-    Raises:
-        InputError: the file is damaged or does not fit the labels.
-    """
-    path = Path(directory, THRESHOLDS)
-    if not os.path.lexists(path):
-        return dict.fromkeys(taxonomy.labels, DEFAULT)
-    expected = "a threshold between 0 and 1 for each of the model's labels"
-    thresholds = read_json(path, expected)
-    if not isinstance(thresholds, dict):
-        raise InputError(path, "is no JSON object", expected)
-    for label in dict.fromkeys([*taxonomy.labels, *thresholds]):
-        value = thresholds.get(label)
-        if label not in taxonomy:
-            raise InputError(path, f"names {label!r}, which is no label of the model", expected)
-        if not isinstance(value, float) or not 0 < value < 1:
-            raise InputError(path, f"has {value!r} for {label!r}", expected)
-    return {label: thresholds[label] for label in taxonomy.labels}
 
 
 def _log_odds(probabilities: np.ndarray) -> np.ndarray:
@@ -156,8 +124,10 @@ def _log_odds(probabilities: np.ndarray) -> np.ndarray:
     return np.log(inside) - np.log1p(-inside)
 
 
-def _check(probabilities: np.ndarray) -> None:
-    """Refuse logits, which all that follows would take for probabilities."""
-    if probabilities.size and not (probabilities.min() >= 0 and probabilities.max() <= 1):
-        problem = f"go from {probabilities.min():g} to {probabilities.max():g}"
-        raise InputError("probabilities", problem, "numbers from 0 to 1")
+def _check(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Refuse logits, which all that follows would take for probabilities, and other labels."""
+    if values.shape != shape:
+        raise InputError(name, f"have the shape {values.shape}", f"{shape}: a column per label")
+    if values.size and not (values.min() >= 0 and values.max() <= 1):  # nor with nan
+        problem = f"go from {values.min():g} to {values.max():g}"
+        raise InputError(name, problem, "numbers from 0 to 1")

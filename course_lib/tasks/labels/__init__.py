@@ -1,31 +1,22 @@
-"""Few, unbalanced and augmented labels.
-
-Names load on first use.
-"""
+"""Few, unbalanced and augmented labels. Names load on first use."""
 
 from __future__ import annotations
 
 from course_lib.runtime.lazy import lazy
 
-_HOME = {
-    "apply_threshold": "imbalance",
-    "augment": "augmentation",
-    "best_threshold": "imbalance",
-    "class_weights": "imbalance",
-    "curve_points": "few_labels",
-    "DeleteWords": "augmentation",
-    "FillWords": "augmentation",
-    "Finetune": "few_labels",
-    "FocalLoss": "imbalance",
-    "FrozenBackbone": "few_labels",
-    "labelled_subset": "few_labels",
-    "learning_curve": "few_labels",
-    "make_imbalanced": "imbalance",
-    "over_sample": "imbalance",
-    "SwapWords": "augmentation",
-    "tfidf_learner": "few_labels",
-    "under_sample": "imbalance",
+_MODULES = {
+    "augmentation": ("FillWords", "augment"),
+    "few_labels": ("Finetune", "FrozenBackbone", "tfidf_learner"),
+    "imbalance": (
+        "FocalLoss",
+        "best_threshold",
+        "labelled_subset",
+        "make_imbalanced",
+        "over_sample",
+        "under_sample",
+    ),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = sorted(_HOME)
 __getattr__, __dir__ = lazy(__name__, _HOME)

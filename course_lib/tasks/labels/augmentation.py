@@ -1,24 +1,26 @@
-"""Data augmentation: copies in which some words are deleted, swapped or filled in anew."""
+"""Data augmentation: copies in which some words are changed, or filled in anew."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 
 from course_lib.data import tokenize_with_offsets
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import data_dir
+from course_lib.runtime.errors import real
 from course_lib.runtime.visible import is_blank
 from course_lib.training.prediction import inference_mode
 from course_lib.training.pretraining import WordEncoder
 
-import jieba
 import numpy as np
 import paddle
 from paddlenlp.datasets import MapDataset
 from paddlenlp.transformers import AutoModelForMaskedLM, AutoTokenizer
+from scipy.special import softmax
 
 Change = Callable[[str, np.random.RandomState], str]
+_CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
 def augment(
@@ -30,8 +32,7 @@ def augment(
 
     Args:
         dataset: examples with a key "text".
-        change: `DeleteWords`, `SwapWords`, `FillWords`, or any function of a text and a random
-            state that returns a text.
+        change: `FillWords`, or any function of a text and a random state that returns a text.
         copies: per example.
         tries: how often a copy that is empty or equals its original is drawn again; after that it
             is left out.
@@ -50,40 +51,6 @@ def augment(
                     break
     rows = [*(dict(row) for row in dataset), *made]
     return MapDataset(rows, label_list=dataset.label_list)
-
-
-class DeleteWords:
-    """Leave out each of jieba's words with probability `rate`, but never all of them.
-
-    Source: Wei and Zou, EDA, 2019.
-    """
-
-    def __init__(self, rate: float = 0.15) -> None:
-        self.rate = rate
-
-    def __call__(self, text: str, random: np.random.RandomState) -> str:
-        words = _cut(text)
-        kept = [word for word in words if random.rand() >= self.rate]
-        return "".join(kept or words)
-
-
-class SwapWords:
-    """Swap two words of the text, `rate` x words times, at least once.
-
-    Source: Wei and Zou, EDA, 2019.
-    """
-
-    def __init__(self, rate: float = 0.15) -> None:
-        self.rate = rate
-
-    def __call__(self, text: str, random: np.random.RandomState) -> str:
-        words = list(_cut(text))
-        if len(words) < 2:
-            return text
-        for _ in range(max(1, round(self.rate * len(words)))):
-            one, other = random.choice(len(words), 2, replace=False)
-            words[one], words[other] = words[other], words[one]
-        return "".join(words)
 
 
 class FillWords:
@@ -111,21 +78,23 @@ class FillWords:
         top: int = 5,
         max_seq_length: int = 128,
     ) -> None:
-        self.rate, self.top, self.max_seq_length = rate, top, max_seq_length
+        self.rate = real("rate", rate, lambda one: 0 <= one <= 1, "a share from 0 to 1")
+        self.top, self.max_seq_length = top, max_seq_length
         if model is None:
             with quiet_paddlenlp():
                 model = AutoModelForMaskedLM.from_pretrained(str(data_dir() / "backbone"))
                 tokenizer = AutoTokenizer.from_pretrained(str(data_dir() / "backbone"))
         self.model, self.tokenizer = model, tokenizer
         self.encoder = WordEncoder(tokenizer)
+        self.tokens = np.array(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))))
+        # single characters: no pieces of Latin words, no punctuation, no special or added tokens
+        self.chinese = np.array([bool(_CHINESE.fullmatch(token)) for token in self.tokens])
 
     def __call__(self, text: str, random: np.random.RandomState) -> str:
         ids, starts = self.encoder(text)
         _, offsets = tokenize_with_offsets(text, self.tokenizer)
-        ids = ids[: self.max_seq_length - 2]
-        # characters, no pieces of Latin words, no punctuation, nothing unknown
-        tokens = self.tokenizer.convert_ids_to_tokens(ids)
-        fits = np.array(list(map(_is_chinese, tokens)), bool)
+        ids = np.array(ids[: self.max_seq_length - 2], "int64")
+        fits = self.chinese[ids]
         if not fits.any():
             return text
         word = np.cumsum(starts)[: len(ids)]
@@ -133,31 +102,20 @@ class FillWords:
         chosen = words[random.rand(len(words)) < self.rate]
         chosen = chosen if len(chosen) else words[[random.randint(len(words))]]
         hidden = np.flatnonzero(fits & np.isin(word, chosen))
-        read = np.array([self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id], "int64")
+        read = np.array([self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id])
         read[hidden + 1] = self.tokenizer.mask_token_id
         with inference_mode(self.model):
             places = paddle.to_tensor(hidden + 1)
             scores = self.model(paddle.to_tensor(read[None]), masked_positions=places)
+        # published ERNIEs have rows to spare, which are no tokens
+        rows = scores.numpy().astype("float64")[:, : len(self.tokens)]
+        rows[:, self.tokenizer.all_special_ids] = -np.inf
         characters = list(text)
-        for place, row in zip(hidden, scores.numpy().astype("float64"), strict=True):
-            row[[*self.tokenizer.all_special_ids, ids[place]]] = -np.inf
-            row[len(self.tokenizer) :] = -np.inf  # published ERNIEs have rows to spare
+        for place, row in zip(hidden, rows, strict=True):
+            row[ids[place]] = -np.inf
             best = np.argsort(-row)[: 4 * self.top]
-            names = self.tokenizer.convert_ids_to_tokens(best.tolist())
-            best = [i for i, one in zip(best, names, strict=True) if _is_chinese(one)]
-            best = best[: self.top]
-            if best:
-                weights = np.exp(row[best] - row[best].max())
-                drawn = random.choice(best, p=weights / weights.sum())
-                begin, _ = offsets[place]
-                characters[begin] = self.tokenizer.convert_ids_to_tokens(int(drawn))
+            best = best[self.chinese[best]][: self.top]
+            if len(best):
+                drawn = random.choice(best, p=softmax(row[best]))
+                characters[offsets[place][0]] = self.tokens[drawn]
         return "".join(characters)
-
-
-def _is_chinese(token: str) -> bool:
-    return len(token) == 1 and "\u4e00" <= token <= "\u9fff"
-
-
-def _cut(text: str) -> Sequence[str]:
-    jieba.setLogLevel(logging.WARNING)
-    return jieba.lcut(text)

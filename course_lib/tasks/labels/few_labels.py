@@ -1,15 +1,15 @@
-"""What learns from labels, and how many labels are enough.
+"""What learns from few labels: with the whole backbone, on its features, or without one.
 
 A *learner* is a function `(training examples, loss, seed) -> classifier`, a *classifier* a function
-`examples -> probabilities [N, classes]`. There are three: `Finetune`, `FrozenBackbone` and
-`tfidf_learner`. The functions that compare accept any other.
+`examples -> probabilities [N, classes]`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from course_lib.data import (
     LengthGroupedBatchSampler,
@@ -21,13 +21,11 @@ from course_lib.data.batching import map_by_length
 from course_lib.models import encoder_of, freeze_layers, load_backbone, suggested_learning_rate
 from course_lib.runtime import InputError, seed_everything
 from course_lib.training.loop import fit
-from course_lib.training.metrics import paired_bootstrap
 from course_lib.training.prediction import inference_mode, text_scores
 
 import numpy as np
 import paddle
 import paddle.nn.functional as F
-import pandas as pd
 from paddle.io import DataLoader
 from paddlenlp.datasets import MapDataset
 from scipy.special import softmax
@@ -50,7 +48,6 @@ class Finetune:
         steps: of the optimizer, each with `batch_size` examples.
         frozen: how many of the lowest layers, with the embeddings, do not learn.
         learning_rate: None takes the model's own suggestion.
-        source: as for `load_backbone`: None is the course's backbone, "fresh" random weights.
     """
 
     steps: int = 100
@@ -58,7 +55,6 @@ class Finetune:
     max_seq_length: int = 64
     frozen: int = 0
     learning_rate: float | None = None
-    source: str | os.PathLike | None = None
 
     def __call__(
         self, train: MapDataset, criterion: Loss | None = None, seed: int = 42
@@ -66,22 +62,14 @@ class Finetune:
         classes = _classes_of(train)
         seed_everything(seed)  # before the model: its head is random
         texts = [row["text"] for row in train]
-        model, tokenizer = load_backbone(self.source, num_classes=classes, vocab_texts=texts)
+        model, tokenizer = load_backbone(num_classes=classes, vocab_texts=texts)
         if self.frozen:
             freeze_layers(model, self.frozen)
         loader = create_dataloader(
             train, tokenizer, "train", self.batch_size, self.max_seq_length, seed=seed
         )
-        fit(
-            model,
-            loader,
-            epochs=-(-self.steps // len(loader)),
-            max_steps=self.steps,
-            learning_rate=self.learning_rate or suggested_learning_rate(model),
-            seed=seed,
-            criterion=criterion,
-            progress=False,
-        )
+        rate = self.learning_rate or suggested_learning_rate(model)
+        _fit(model, loader, self.steps, rate, criterion, seed)
 
         def classify(examples: Sequence[Mapping]) -> np.ndarray:
             texts = [row["text"] for row in examples]
@@ -101,7 +89,7 @@ class FrozenBackbone:
     Args:
         source: as for `load_backbone`.
         max_seq_length: tokens; longer texts are cut.
-        steps, batch_size, learning_rate: of the linear layer.
+        steps: of training the linear layer, each with 32 examples.
     """
 
     def __init__(
@@ -109,11 +97,8 @@ class FrozenBackbone:
         source: str | os.PathLike | None = None,
         max_seq_length: int = 64,
         steps: int = 100,
-        batch_size: int = 32,
-        learning_rate: float = 0.05,
     ) -> None:
-        self.steps, self.learning_rate = steps, learning_rate
-        self.max_seq_length, self.batch_size = max_seq_length, batch_size
+        self.steps, self.max_seq_length = steps, max_seq_length
         model, self.tokenizer = load_backbone(source)
         self.encoder = encoder_of(model)
         self._known: dict[str, np.ndarray] = {}
@@ -152,18 +137,9 @@ class FrozenBackbone:
         # Start at 0: random weights would be noise that the steps must undo first.
         zero = paddle.nn.initializer.Constant(0.0)
         head = paddle.nn.Linear(values.shape[1], classes, weight_attr=zero, bias_attr=zero)
-        batches = LengthGroupedBatchSampler([0] * len(pairs), self.batch_size, seed=seed)
+        batches = LengthGroupedBatchSampler([0] * len(pairs), 32, seed=seed)
         loader = DataLoader(pairs, batch_sampler=batches, return_list=True)
-        fit(
-            head,
-            loader,
-            epochs=-(-self.steps // len(loader)),
-            max_steps=self.steps,
-            learning_rate=self.learning_rate,
-            seed=seed,
-            criterion=criterion,
-            progress=False,
-        )
+        _fit(head, loader, self.steps, 0.05, criterion, seed)
 
         def classify(examples: Sequence[Mapping]) -> np.ndarray:
             with inference_mode(head):
@@ -197,81 +173,10 @@ def tfidf_learner(train: MapDataset, criterion: Loss | None = None, seed: int = 
     return classify
 
 
-def labelled_subset(dataset: MapDataset, size: int, seed: int = 42) -> MapDataset:
-    """Draw `size` examples, as balanced as possible; a larger subset contains the smaller ones.
-
-    Raises:
-        InputError: fewer examples than `size`, or fewer than one per class.
-    """
-    groups = rows_by_class(dataset)
-    if not len(groups) <= size <= len(dataset):
-        raise InputError("size", f"is {size}", f"{len(groups)} (classes) to {len(dataset)}")
-    random = np.random.RandomState(seed)
-    places = np.full(len(dataset), len(dataset))
-    for rows in groups.values():
-        places[random.permutation(rows)] = np.arange(len(rows))
-    return take(dataset, np.sort(np.argsort(places, kind="stable")[:size]))
-
-
-def learning_curve(
-    learners: Mapping[str, Learner],
-    train: MapDataset,
-    test: MapDataset,
-    sizes: Sequence[int],
-    seed: int = 42,
-    progress: Callable[[str], object] | None = None,
-) -> pd.DataFrame:
-    """Train each learner on subsets of rising size and test it on the same examples each time.
-
-    Args:
-        learners: by name.
-        sizes: of the subsets of `train`; each is balanced and contains the smaller ones.
-        seed: of the draw and of the training.
-        progress: called with the name and the size before each training.
-
-    Returns:
-        Booleans, whether the answer was right: one row per (learner, size), one column per test
-        example. `curve_points` turns them into points, `paired_bootstrap` compares two rows.
-    """
-    labels = np.array([row["label"] for row in test])
-    right = {}
-    for size in sizes:
-        subset = labelled_subset(train, size, seed)
-        for name, learner in learners.items():
-            if progress is not None:
-                progress(f"{name}, {size}")
-            right[name, size] = learner(subset, None, seed)(test).argmax(axis=1) == labels
-    frame = pd.DataFrame(right).T
-    frame.index = pd.MultiIndex.from_tuples(frame.index, names=["learner", "examples"])
-    return frame
-
-
-def curve_points(
-    runs: Sequence[pd.DataFrame], confidence: float = 0.95, resamples: int = 2000
-) -> pd.DataFrame:
-    """Accuracy with a bootstrap interval, from `learning_curve` for one seed or several.
-
-    Test examples are drawn with replacement, each with the answers of all seeds. The interval says
-    how certain the test examples make the mean over these seeds.
-
-    Returns:
-        By (learner, examples): "accuracy", "low", "high".
-    """
-    right = np.mean([run.to_numpy("float64") for run in runs], axis=0)
-    intervals = [paired_bootstrap(row, 0 * row, confidence, resamples) for row in right]
-    frame = pd.DataFrame(intervals, index=runs[0].index)
-    return frame.rename(columns={"difference": "accuracy"})
-
-
-def rows_by_class(dataset: Sequence[Mapping]) -> dict[int, np.ndarray]:
-    """The places of the examples of each class, by class."""
-    labels = np.array([row["label"] for row in dataset])
-    return {int(label): np.flatnonzero(labels == label) for label in np.unique(labels)}
-
-
-def take(dataset: MapDataset, rows: Iterable[int]) -> MapDataset:
-    """The examples at these places, as a dataset with the same label_list."""
-    return MapDataset([dataset[int(row)] for row in rows], label_list=dataset.label_list)
+def _fit(model, loader, steps: int, rate: float, criterion: Loss | None, seed: int) -> None:
+    """Train for a number of steps, as often as the data is read for that."""
+    options: Any = {"max_steps": steps, "learning_rate": rate, "seed": seed, "progress": False}
+    fit(model, loader, epochs=-(-steps // len(loader)), criterion=criterion, **options)
 
 
 def _classes_of(dataset: MapDataset) -> int:

@@ -1,17 +1,54 @@
-"""Classes of very different sizes: sampling, class weights, focal loss and a decision threshold."""
+"""Classes of very different sizes: subsets, sampling, focal loss and a decision threshold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from course_lib.runtime import InputError
-from course_lib.tasks.labels.few_labels import rows_by_class, take
+from course_lib.runtime.errors import real
 
 import numpy as np
 import paddle
 import paddle.nn.functional as F
 from paddlenlp.datasets import MapDataset
-from sklearn.utils.class_weight import compute_class_weight
+
+
+def labelled_subset(dataset: MapDataset, size: int, seed: int = 42) -> MapDataset:
+    """Draw `size` examples, as balanced as possible; a larger subset contains the smaller ones.
+
+    Raises:
+        InputError: fewer examples than `size`, or fewer than one per class.
+    """
+    groups = _rows_by_class(dataset)
+    if not len(groups) <= size <= len(dataset):
+        raise InputError("size", f"is {size}", f"{len(groups)} (classes) to {len(dataset)}")
+    random = np.random.RandomState(seed)
+    places = np.full(len(dataset), len(dataset))
+    for rows in groups.values():
+        places[random.permutation(rows)] = np.arange(len(rows))
+    return _take(dataset, np.sort(np.argsort(places, kind="stable")[:size]))
+
+
+def under_sample(dataset: MapDataset, seed: int = 42) -> MapDataset:
+    """Keep as many examples of each class as the smallest class has (欠采样), in their order."""
+    sizes = [len(rows) for rows in _rows_by_class(dataset).values()]
+    return labelled_subset(dataset, len(sizes) * min(sizes), seed)
+
+
+def over_sample(dataset: MapDataset, seed: int = 42) -> MapDataset:
+    """Repeat examples until each class has as many as the largest class (过采样).
+
+    Each example is repeated equally often, except for a remainder drawn at random; the copies
+    follow the data. Sample only the training examples, after splitting: a copy in dev is a leak.
+    """
+    groups = _rows_by_class(dataset)
+    largest = max(map(len, groups.values()))
+    random = np.random.RandomState(seed)
+    copies = [np.arange(len(dataset))]
+    for rows in groups.values():
+        times, rest = divmod(largest - len(rows), len(rows))
+        copies += [np.tile(rows, times), random.permutation(rows)[:rest]]
+    return _take(dataset, np.concatenate(copies))
 
 
 def make_imbalanced(
@@ -23,10 +60,7 @@ def make_imbalanced(
 ) -> MapDataset:
     """Drop examples of one class until every other class has `ratio` times as many.
 
-    Which ones stay depends only on the seed and the size; they keep their order.
-
     Args:
-        dataset: examples with a key "label", a class from 0 on.
         ratio: examples of the largest other class per example of the rare class.
         rare: the class that becomes rare.
         max_examples: at most this many in total, at the same ratio. None takes all.
@@ -34,65 +68,19 @@ def make_imbalanced(
     Raises:
         InputError: no example of the rare class would be left, or there are too few of them.
     """
-    groups = rows_by_class(dataset)
+    groups = _rows_by_class(dataset)
     random = np.random.RandomState(seed)
     others = sorted(set(groups) - {rare})
     if max_examples is not None:
         room = max_examples * ratio // (ratio * len(others) + 1)
-        groups |= {one: _draw(groups[one], min(room, len(groups[one])), random) for one in others}
+        groups |= {one: random.permutation(groups[one])[:room] for one in others}
     count = max(len(groups[one]) for one in others) // ratio
     available = len(groups.get(rare, ()))
     if not 1 <= count <= available:
         problem = f"{ratio} leaves {count} of {available} examples of class {rare}"
         raise InputError("ratio", problem, "at least one, and no more than there are")
-    groups[rare] = _draw(groups[rare], count, random)
-    return take(dataset, np.sort(np.concatenate(list(groups.values()))))
-
-
-def under_sample(dataset: MapDataset, seed: int = 42) -> MapDataset:
-    """Keep as many examples of each class as the smallest class has (欠采样), in their order."""
-    groups = rows_by_class(dataset)
-    smallest = min(map(len, groups.values()))
-    random = np.random.RandomState(seed)
-    kept = [_draw(rows, smallest, random) for rows in groups.values()]
-    return take(dataset, np.sort(np.concatenate(kept)))
-
-
-def over_sample(dataset: MapDataset, seed: int = 42) -> MapDataset:
-    """Repeat examples until each class has as many as the largest class (过采样).
-
-    Each example is repeated equally often, except for a remainder drawn at random; the copies
-    follow the data. Sample only the training examples, after splitting: a copy in dev is a leak.
-    """
-    groups = rows_by_class(dataset)
-    largest = max(map(len, groups.values()))
-    random = np.random.RandomState(seed)
-    copies = [np.arange(len(dataset))]
-    for rows in groups.values():
-        times, rest = divmod(largest - len(rows), len(rows))
-        copies += [np.tile(rows, times), _draw(rows, rest, random)]
-    return take(dataset, np.concatenate(copies))
-
-
-def class_weights(labels: Sequence[int], num_classes: int | None = None) -> np.ndarray:
-    """scikit-learn's "balanced" weights: N / (classes x examples of the class); their mean is 1.
-
-    Args:
-        labels: classes of the training examples, from 0 on.
-        num_classes: None takes the largest label plus 1.
-
-    Returns:
-        float32 [num_classes].
-
-    Raises:
-        InputError: a class has no example: its weight would be infinite.
-    """
-    counts = np.bincount(labels, minlength=num_classes or 0)
-    if (counts == 0).any():
-        problem = f"have {counts.tolist()} examples of the classes 0 to {len(counts) - 1}"
-        raise InputError("labels", problem, "at least one of each class")
-    weights = compute_class_weight("balanced", classes=np.arange(len(counts)), y=labels)
-    return weights.astype("float32")
+    groups[rare] = random.permutation(groups[rare])[:count]
+    return _take(dataset, np.sort(np.concatenate(list(groups.values()))))
 
 
 class FocalLoss(paddle.nn.Layer):
@@ -107,20 +95,27 @@ class FocalLoss(paddle.nn.Layer):
 
     Args:
         gamma: 0 or more.
-        weight: one number per class, such as `class_weights` returns; None is 1 for all.
+        weight: one number per class, such as scikit-learn's `compute_class_weight("balanced", ...)`
+            returns; None is 1 for all.
 
     Shapes: logits [..., classes], labels [...] int64; the loss is a scalar in nats.
+
+    Raises:
+        InputError: a negative gamma; when called, another number of weights than of classes.
 
     Source: Lin et al., Focal Loss for Dense Object Detection, 2017.
     """
 
     def __init__(self, gamma: float = 2.0, weight: Sequence[float] | None = None) -> None:
         super().__init__()
-        self.gamma = gamma
+        self.gamma = real("gamma", gamma, lambda one: one >= 0, "0 or more")
         self.weight = None if weight is None else paddle.to_tensor(weight, "float32")
 
     def forward(self, logits: paddle.Tensor, labels: paddle.Tensor) -> paddle.Tensor:
         classes = logits.shape[-1]
+        if self.weight is not None and self.weight.shape != [classes]:
+            problem = f"has the shape {self.weight.shape}"
+            raise InputError("weight", problem, f"one number for each of {classes} classes")
         logits, labels = logits.reshape([-1, classes]), labels.reshape([-1])
         loss = F.cross_entropy(logits, labels, reduction="none")  # -log p, never log of 0
         if self.gamma:
@@ -135,8 +130,9 @@ class FocalLoss(paddle.nn.Layer):
 def best_threshold(probabilities: Sequence[float], is_rare: Sequence[bool]) -> float:
     """The threshold on the rare class's probability that gives the highest macro F1.
 
-    Choose it on dev: on the examples it was chosen by, the score is too good. Of several best
-    thresholds the one closest to 0.5 wins; candidates lie half way between neighbors.
+    An example is of the rare class when its probability reaches the threshold. Choose it on dev: on
+    the examples it was chosen by, the score is too good. Of several best thresholds the one closest
+    to 0.5 wins; candidates lie half way between neighbors.
 
     Args:
         probabilities: of the rare class, [N].
@@ -153,19 +149,10 @@ def best_threshold(probabilities: Sequence[float], is_rare: Sequence[bool]) -> f
     return float(best[np.abs(best - 0.5).argmin()])
 
 
-def apply_threshold(probabilities: np.ndarray, rare: int, threshold: float) -> np.ndarray:
-    """The rare class where its probability reaches the threshold, otherwise the most likely other.
-
-    Args:
-        probabilities: [N, classes].
-
-    Returns:
-        Classes, int64 [N].
-    """
-    others = np.array(probabilities, "float64")
-    others[:, rare] = -1.0
-    return np.where(probabilities[:, rare] >= threshold, rare, others.argmax(axis=1))
+def _rows_by_class(dataset: MapDataset) -> dict[int, np.ndarray]:
+    labels = np.array([row["label"] for row in dataset])
+    return {int(label): np.flatnonzero(labels == label) for label in np.unique(labels)}
 
 
-def _draw(rows: np.ndarray, count: int, random: np.random.RandomState) -> np.ndarray:
-    return random.permutation(rows)[:count]
+def _take(dataset: MapDataset, rows: Iterable[int]) -> MapDataset:
+    return MapDataset([dataset[int(row)] for row in rows], label_list=dataset.label_list)

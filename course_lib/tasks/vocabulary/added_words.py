@@ -1,21 +1,23 @@
-"""Words of your own as tokens: a tokenizer and a model grow together, and are saved together.
+"""Words of your own as tokens: a tokenizer and a model grow together, and are loaded together.
 
 ids = add_words(model, tokenizer, words)  # a word's vector is the mean of its characters'
-save_with_words(model, tokenizer, "directory")
+save_model(model, tokenizer, "directory")  # of course_lib.models
 model, tokenizer = load_with_words("directory", AutoModelForMaskedLM)
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.models.files import read_saved, save_pretrained
+from course_lib.models.files import read_saved
 from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import InputError, atomic_directory
+from course_lib.runtime import InputError
+from course_lib.runtime.errors import one_of
 from course_lib.tasks.vocabulary.cutting import Cut, lower
+from course_lib.training.prediction import check_texts
 
 import numpy as np
 import paddle
@@ -61,7 +63,7 @@ class _CutFirst(Trie):
 def add_words(
     model: PretrainedModel,
     tokenizer,
-    words: Iterable[str],
+    words: Sequence[str],
     vectors: str = "mean",
     seed: int = 42,
 ) -> list[int]:
@@ -88,10 +90,12 @@ def add_words(
     Raises:
         InputError: a word is a token already, comes twice, contains a special token or invisible
             characters, or is nothing to the tokenizer; the tokenizer has more tokens than the model
-            has rows. Nothing has been changed then.
+            has rows; an unknown kind of vectors. Nothing has been changed then.
 
     Source: FAQ Q3.1.
     """
+    one_of("vectors", vectors, VECTORS)
+    check_texts(words, "words")
     words = [lower(word) if getattr(tokenizer, "do_lower_case", False) else word for word in words]
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
@@ -152,30 +156,10 @@ def _grow(model: PretrainedModel, rows: int) -> None:
             layer.decoder_bias = bias
 
 
-def save_with_words(model: PretrainedModel, tokenizer, directory: str | os.PathLike) -> Path:
-    """Write model and tokenizer, whole or not at all; the words are in added_tokens.json.
-
-    Returns:
-        The directory.
-
-    Raises:
-        InputError: tokens and rows differ in number (published ERNIEs have up to 99 rows to spare);
-            the directory holds something other than a model.
-    """
-    rows, tokens = model.get_input_embeddings().weight.shape[0], len(tokenizer)
-    if not (rows == tokens or (rows % 1000 == 0 and 0 < rows - tokens < 100)):
-        problem = f"has {tokens} tokens"
-        raise InputError("tokenizer", problem, f"{rows}, the rows of the model's embedding")
-    directory = Path(directory)
-    with atomic_directory(directory, "config.json") as temporary, quiet_paddlenlp():
-        save_pretrained(temporary, model, tokenizer)
-    return directory
-
-
 def load_with_words(
     directory: str | os.PathLike, model_class: Any, **config
 ) -> tuple[PretrainedModel, object]:
-    """Load what `save_with_words` wrote, and check that the two fit each other.
+    """Load what `course_lib.models.save_model` wrote, and check that the two fit each other.
 
     Args:
         model_class: `AutoModelForMaskedLM`, `AutoModelForTokenClassification`, ...

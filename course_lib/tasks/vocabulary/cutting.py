@@ -6,10 +6,12 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate, pairwise
 
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import one_of
+from course_lib.training.prediction import check_texts
 
 import jieba
 import pandas as pd
@@ -45,8 +47,9 @@ def find_words(
         Columns "word", "count", "pmi", "neighbor", "surprise"; by falling count.
 
     Raises:
-        InputError: no word passes.
+        InputError: one text instead of several; no word passes.
     """
+    check_texts(texts)
     counts: Counter[str] = Counter()
     for text in texts:
         for run in _CHINESE.findall(text):
@@ -80,7 +83,7 @@ def find_words(
     return kept.head(max_words).reset_index(drop=True)
 
 
-def cutter(words: Iterable[str], by: str = "longest") -> Cut:
+def cutter(words: Sequence[str], by: str = "longest") -> Cut:
     """Make a function that cuts a text into these words, whole, and what is between them.
 
     Upper and lower case are the same, as for a tokenizer that lowers letters.
@@ -94,15 +97,14 @@ def cutter(words: Iterable[str], by: str = "longest") -> Cut:
 
     Returns:
         A function: text -> pieces; joined, they are the text.
-    """
-    words = dict.fromkeys(map(lower, words))
-    if by == "jieba":
-        split = _most_likely(words)
-    else:
-        longest = max(map(len, words))
 
-        def split(text: str) -> list[str]:
-            return longest_match(text, words, longest)
+    Raises:
+        InputError: one word instead of several; an unknown `by`.
+    """
+    check_texts(words, "words")
+    words = dict.fromkeys(map(lower, words))
+    longest = one_of("by", by, ("longest", "jieba")) == "longest"
+    split = _longest_match(words) if longest else _most_likely(words)
 
     def cut(text: str) -> list[str]:
         # İ is two characters in lower case
@@ -112,6 +114,24 @@ def cutter(words: Iterable[str], by: str = "longest") -> Cut:
         return [piece for piece in pieces if piece]
 
     return cut
+
+
+def _longest_match(words: Collection[str]) -> Cut:
+    longest = max(map(len, words), default=0)
+
+    def split(text: str) -> list[str]:  # PaddleNLP's Trie gives wrong pieces where words overlap
+        pieces, start, place = [], 0, 0
+        while place < len(text):
+            ends = range(min(place + longest, len(text)), place, -1)
+            end = next((end for end in ends if text[place:end] in words), None)
+            if end is None:
+                place += 1
+            else:
+                pieces += [text[start:place], text[place:end]]
+                start = place = end
+        return [*pieces, text[start:]]
+
+    return split
 
 
 def _most_likely(words: Collection[str]) -> Cut:
@@ -149,17 +169,3 @@ def lower(text: str) -> str:
     `str.lower` looks around a Σ: at the end of a word it is ς there, and σ to a tokenizer.
     """
     return "".join(map(str.lower, text))
-
-
-def longest_match(text: str, words: Collection[str], longest: int) -> list[str]:
-    """Cut by the longest word first; `longest` is the number of characters of the longest."""
-    pieces, start, place = [], 0, 0
-    while place < len(text):
-        ends = range(min(place + longest, len(text)), place, -1)
-        end = next((end for end in ends if text[place:end] in words), None)
-        if end is None:
-            place += 1
-            continue
-        pieces += [text[start:place], text[place:end]]
-        start = place = end
-    return [piece for piece in [*pieces, text[start:]] if piece]
