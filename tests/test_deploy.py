@@ -251,14 +251,6 @@ def test_a_tokenizer_that_is_damaged_or_another_is_refused(exported, tmp_path):
     assert Predictor(copy).predict(["好"]).shape == (1, 2)
 
 
-def test_an_empty_program_is_refused(exported, tmp_path):
-    shutil.copytree(exported.parent, tmp_path / "x")
-    (tmp_path / "x" / "model.pdmodel").write_bytes(b"")
-    describe_anew(tmp_path / "x", files={})
-    with pytest.raises(InputError, match="is damaged or no program"):
-        Predictor(tmp_path / "x")
-
-
 def test_models_without_a_head_and_longer_texts_than_positions_are_refused(classifier, tmp_path):
     model, tokenizer = classifier
     with pytest.raises(InputError, match="has no head"):

@@ -249,22 +249,15 @@ def cut(path):
         ({"num_hidden_layers": 1}, "absent here, and 15 more weights differ"),
         ({"architectures": ["Nothing"]}, "config.json: is of Nothing"),
         ({"architectures": ["ErnieForTokenClassification"]}, "is of Ernie"),
-        ({"architectures": "Ernie"}, "architectures are not a list"),
         ({"architectures": [1]}, "architectures are not a list"),
         ({"id2label": ["a", "b"]}, "id2label is not a mapping"),
-        ({"id2label": {}}, "id2label is not a mapping"),
         ({"id2label": {"0": "a", "2": "b"}}, "ids in its id2label are 0, 2"),
-        ({"id2label": {"a": "0", "b": "1"}}, "ids in its id2label are a, b"),
         ({"id2label": {"0": "a", "1": "a"}}, "id2label repeats"),
-        ({"id2label": {"0": "a", "1": 5}}, "id2label is empty or not a string"),
         ({"id2label": {"0": "a"}}, "names 1 classes in id2label"),
         ({"id2label": {"0": "\ud800", "1": "b"}}, "config.json: is not JSON"),
         ({"vocab_size": 7}, "vocab.txt: has"),
         ({"hidden_dropout_prob": "x"}, "its hidden_dropout_prob is"),
-        ({"hidden_dropout_prob": -1}, "its hidden_dropout_prob is"),
-        ({"attention_probs_dropout_prob": None}, "its attention_probs_dropout_prob is"),
         ({"max_seq_length": "64"}, "its max_seq_length is"),
-        ({"num_attention_heads": True}, "its num_attention_heads is"),
         ({"pad_token_id": None}, "its pad_token_id is"),
     ],
 )
@@ -278,8 +271,6 @@ def test_a_configuration_that_is_not_right(saved, changes, message):
         ("config.json", None, "has no config.json"),
         ("config.json", b"{", "config.json: is not JSON"),
         ("config.json", b"[]", "config.json: is a JSON list, not an"),
-        ("config.json", b"null", "config.json: is a JSON NoneType"),
-        ("config.json", b"\xff", "config.json: is not JSON"),
         ("model.safetensors", None, "has no weights"),
         ("model.safetensors", b"", "model.safetensors: is damaged"),
         ("vocab.txt", None, "has no vocab.txt"),
@@ -301,7 +292,6 @@ def test_a_file_that_is_not_right(saved, name, content, message):
         (lambda d: drop_weight(d, "classifier.bias"), "classifier.bias is absent there"),
         (lambda d: edit_vocab(d, lambda tokens: tokens[1:]), "vocab.txt: has"),
         (lambda d: edit_vocab(d, lambda tokens: [*tokens, "新"]), "vocab.txt: has"),
-        (lambda d: edit_vocab(d, lambda tokens: []), "vocab.txt: has"),
         (lambda d: edit_vocab(d, lambda tokens: ["x" + t for t in tokens]), "cannot be loaded"),
         (lambda d: edit_vocab(d, lambda tokens: ["x", "y", *tokens[2:]]), "vocab.txt: lacks [PAD]"),
     ],
@@ -360,14 +350,6 @@ def test_a_masked_language_model_gets_a_random_head_and_is_not_trained(saved, tm
     assert loaded.classifier.weight.shape == [16, 3]
     with pytest.raises(InputError, match="is of ErnieForMaskedLM"):
         load_backbone(tmp_path / "mlm", trained=True)
-
-
-def test_a_file_is_no_directory(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    path.write_text("mine")
-    monkeypatch.setenv("COURSE_BACKBONE", str(path))
-    with pytest.raises(InputError, match="file: is a file; expected a directory"):
-        load_backbone()
 
 
 def test_names_of_classes_are_checked_before_saving(tmp_path):
@@ -435,19 +417,15 @@ def test_a_head_is_not_kept_where_a_late_one_of_many_names_differs(tmp_path):
         load_backbone(tmp_path / "m", label_list=list("abcdegf"))
 
 
-@pytest.mark.parametrize("name", ["ernie-3.0-medium-zh", "no-such-model"])
-def test_a_hub_name_without_network(name):
-    with pytest.raises(InputError, match=f"^{name}: .*no network"):
-        load_backbone(name)
-
-
-def test_a_directory_that_does_not_exist(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
-        load_backbone(tmp_path / "nothing")
-
-
-def test_a_model_directory_that_cannot_be_written(tmp_path):
+def test_places_that_hold_no_model_or_take_none(tmp_path):
     (tmp_path / "file").write_text("mine")
+    for name, problem in (
+        (tmp_path / "file", "file: is a file; expected a directory"),
+        (tmp_path / "nothing", "does not exist"),
+        ("no-such-model", "^no-such-model: .*no network"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            load_backbone(name)
     with pytest.raises(InputError, match="file"):
         save_model(*fresh(), tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
@@ -473,12 +451,3 @@ def test_frozen_layers_keep_their_weights_and_the_others_learn():
     freeze_layers(model.ernie, 2)  # an encoder without a head
     assert all(parameter.stop_gradient for parameter in model.ernie.encoder.parameters())
     assert not any(parameter.stop_gradient for parameter in model.ernie.pooler.parameters())
-
-
-@pytest.mark.parametrize("layers", [-1, 3])
-def test_freezing_refuses_what_is_no_number_of_layers(layers):
-    model, _ = fresh()
-    with pytest.raises(InputError, match="layers"):
-        freeze_layers(model, layers)
-    with pytest.raises(InputError, match="encoder"):
-        freeze_layers(paddle.nn.Linear(2, 2), 1)
