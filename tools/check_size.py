@@ -39,7 +39,7 @@ CEILINGS = {
     "course_lib/deploy": 2380,
     "course_lib/tasks": 4027,
     "course_lib without chapters": 19_563,
-    "tests": 19_592,
+    "tests": 19_542,
     "public names outside chapters": 399,
 }
 COMPANION = 200  # lines of each module in chapters/
