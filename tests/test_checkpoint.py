@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import course_lib  # noqa: F401
 from course_lib.runtime import InputError
-from course_lib.training import create_optimizer, find_checkpoints, load_state, save_state
+from course_lib.training import create_optimizer, find_checkpoints
 from course_lib.training.checkpoint import (
     Checkpoint,
     remove_checkpoint,
@@ -317,20 +317,19 @@ def test_a_loop_of_one_s_own_goes_on_to_the_same_bits(tmp_path):
 
     unbroken, optimizer, schedule = pieces()
     recipe_runs.some_steps(unbroken, batch, optimizer, 3, schedule)
-    save_state(tmp_path, unbroken, optimizer, schedule, 3)
+    path = Checkpoint.of(unbroken, optimizer, schedule, step=3).save(tmp_path, 3)
     rate = optimizer.get_lr()
     recipe_runs.some_steps(unbroken, batch, optimizer, 3, schedule, first=3)
     paddle.nn.Linear(2, 2)  # shifts the generated names of what is built next
     model, optimizer, schedule = pieces(seed=2)
-    step = load_state(tmp_path, model, optimizer, schedule)
-    assert step == 3 and optimizer.get_lr() == rate > 0
-    recipe_runs.some_steps(model, batch, optimizer, 3, schedule, first=step)
+    checkpoint = Checkpoint.load(path)
+    checkpoint.restore(model, optimizer, schedule)
+    assert checkpoint.state["step"] == 3 and optimizer.get_lr() == rate > 0
+    recipe_runs.some_steps(model, batch, optimizer, 3, schedule, first=3)
     assert runs.weights_digest(model) == runs.weights_digest(unbroken)
     other = recipe_runs.build(num_hidden_layers=1)
     with pytest.raises(InputError, match="is of another model"):
-        load_state(tmp_path, other, *create_optimizer(other, 1e-2, 6))
-    with pytest.raises(InputError, match="holds no checkpoint"):
-        load_state(tmp_path / "none", model, optimizer, schedule)
+        checkpoint.restore(other, *create_optimizer(other, 1e-2, 6))
 
 
 def budget(max_tokens: int) -> dict:

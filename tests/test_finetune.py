@@ -55,13 +55,8 @@ def test_a_file_of_arguments_trains_and_a_resume_ends_alike(experiment, tmp_path
     assert resumed["weights"] == whole["weights"] and resumed["loss"] == whole["loss"]
     other = main([str(experiment), "--output_dir", str(tmp_path / "other"), "--seed", "7"])
     assert other["weights"] != whole["weights"], "the command line wins over the file"
-    half = tmp_path / "half" / "checkpoint-4"  # killed while it wrote its first checkpoint
-    shutil.copytree(output / "checkpoint-4", half)
-    words = ["--output_dir", str(half.parent)]
     with pytest.raises(InputError, match="of an earlier run"):
-        main([str(experiment), *words])
-    (half / "course.json").unlink()
-    assert main([str(experiment), *words])["weights"] == whole["weights"]
+        main([str(experiment), *words[:2]])
     with lock_directory(tmp_path / "held"), pytest.raises(InputError, match="held: is in use"):
         main([str(experiment), "--output_dir", str(tmp_path / "held")])
 

@@ -8,7 +8,9 @@ import sys
 import warnings
 
 import course_lib  # noqa: F401 - before paddle
+from course_lib.chapters.ch04 import seen_and_unseen
 from course_lib.data import convert_qa_examples
+from course_lib.data.spans import bio_spans
 from course_lib.runtime import InputError
 from course_lib.training import (
     Answer,
@@ -130,9 +132,9 @@ def test_spans_may_be_given_instead_of_labels():
 
 def test_names_of_the_training_are_scored_apart():
     tokens = [list("王明在北京"), list("李四在上海")]
-    gold = [[1, 2, 0, 3, 4], [1, 2, 0, 3, 4]]
-    predicted = [[1, 2, 0, 3, 4], [0, 0, 0, 5, 6]]
-    scores = span_scores(gold, predicted, TYPES, tokens, {"北京": 1, "上海": 1})
+    rows = [[1, 2, 0, 3, 4]] * 2, [[1, 2, 0, 3, 4], [0, 0, 0, 5, 6]]
+    gold, predicted = ([bio_spans(row) for row in side] for side in rows)
+    scores = seen_and_unseen(gold, predicted, TYPES, tokens, {"北京": 1, "上海": 1})
     counts = {part: [scores[part][key] for key in ("right", "found", "true")] for part in scores}
     assert counts["seen"] == [1, 2, 2]  # 上海 as ORG
     assert counts["unseen"] == [1, 1, 2]  # 李四 not found

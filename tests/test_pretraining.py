@@ -5,15 +5,13 @@ from __future__ import annotations
 import copy
 
 import course_lib
-from course_lib.models import build_vocabulary, load_backbone, save_model
-from course_lib.runtime import InputError
-from course_lib.runtime.outputs import lock_directory
+from course_lib.models import build_vocabulary
+from course_lib.tasks.vocabulary import pretrain_words
 from course_lib.training.pretraining import (
     WordEncoder,
     create_pretraining_dataloader,
     hide_words,
     make_sequences,
-    pretrain,
 )
 
 import numpy as np
@@ -88,9 +86,6 @@ def test_added_words_are_read_and_drawn(tokenizer):
     loader = create_pretraining_dataloader(sequences, tokenizer, mask_rate=0.9)
     read = np.concatenate([batch["input_ids"].numpy().ravel() for batch in loader])
     assert word in read, "one of the random tokens that stand for hidden ones"
-    small = ErnieForMaskedLM(ErnieConfig(vocab_size=word, **SIZES))
-    with pytest.raises(InputError, match=f"tokenizer: has {word + 1} tokens; expected at most"):
-        pretrain(small, tokenizer, "no file is read yet")
 
 
 def test_whole_words_are_hidden_at_the_stated_rates(tokenizer, encoder):
@@ -155,64 +150,12 @@ def test_labels_stand_at_the_masked_positions(encoder, tokenizer):
         assert (true.reshape(-1)[positions] == batch["labels"].numpy()).all()
 
 
-def test_it_learns_saves_and_resumes_exactly(tokenizer, tmp_path):
-    file = tmp_path / "texts.txt"
-    file.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+def test_it_learns_and_resumes_exactly(tokenizer, tmp_path):
     settings = {"batch_size": 8, "epochs": 8, "learning_rate": 5e-3, "progress": False}
-
-    whole = pretrain(
-        new_model(tokenizer), tokenizer, file, file, output_dir=tmp_path / "whole", **settings
-    )
-    assert whole["dev_loss"][-1] < whole["dev_loss"][0] - 0.5
-
-    class Killed(Exception):
-        pass
-
+    settings |= {"words": [], "checkpoint_every": 5}
     model = new_model(tokenizer)
-    steps = []
-
-    def stop(*_):
-        steps.append(1)
-        if len(steps) == 14:
-            raise Killed
-
-    model.register_forward_pre_hook(lambda *_: stop() if model.training else None)
-    broken = {**settings, "output_dir": tmp_path / "broken", "checkpoint_every": 2}
-    with pytest.raises(Killed):
-        pretrain(model, tokenizer, file, file, **broken)
-    resumed = pretrain(new_model(tokenizer), tokenizer, file, file, resume=True, **broken)
-    assert resumed["loss"] == whole["loss"]
-    assert resumed["dev_accuracy"] == whole["dev_accuracy"]
-
-    classifier, again = load_backbone(tmp_path / "whole" / "model")
-    assert classifier.ernie.config.hidden_size == SIZES["hidden_size"]
-    assert again.vocab_size == tokenizer.vocab_size
-
-
-def test_somebodys_own_directory_is_not_replaced_by_a_model(tokenizer, tmp_path):
-    file, own = tmp_path / "texts.txt", tmp_path / "run" / "model"
-    file.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    own.mkdir(parents=True)
-    (own / "thesis.txt").write_text("years")
-    run = {"output_dir": tmp_path / "run", "max_steps": 1, "batch_size": 2, "progress": False}
-    with pytest.raises(InputError, match=r"model: holds files, but no config\.json"):
-        pretrain(new_model(tokenizer), tokenizer, file, **run)
-    with lock_directory(tmp_path / "run"), pytest.raises(InputError, match="run: is in use"):
-        pretrain(new_model(tokenizer), tokenizer, file, **run)
-    assert [one.name for one in own.iterdir()] == ["thesis.txt"]
-    own.rename(tmp_path / "mine")
-    model = new_model(tokenizer)
-    pretrain(model, tokenizer, file, resume=True, **run)  # nothing of the training is lost
-    save_model(model, tokenizer, tmp_path / "plain")
-    files = [
-        {one.name: one.read_bytes() for one in place.iterdir()}
-        for place in (own, tmp_path / "plain")
-    ]
-    assert files[0] == files[1]
-
-
-def test_an_empty_file_is_refused(tokenizer, tmp_path):
-    file = tmp_path / "empty.txt"
-    file.write_text("", encoding="utf-8")
-    with pytest.raises(InputError, match=r"empty\.txt"):
-        pretrain(new_model(tokenizer), tokenizer, file)
+    whole = pretrain_words(model, tokenizer, TEXTS, output_dir=tmp_path, **settings)
+    assert np.mean(whole["loss"][-3:]) < np.mean(whole["loss"][:3]) - 0.5
+    step = tmp_path / "checkpoint-00000021"
+    resumed = pretrain_words(new_model(tokenizer), tokenizer, TEXTS, resume=step, **settings)
+    assert resumed == whole

@@ -1,9 +1,10 @@
-"""Figures and experiments of chapter 04."""
+"""Figures and scores of chapter 04."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
+from course_lib.data.spans import Span
 from course_lib.notebook.style import (
     COLORS,
     INK,
@@ -14,6 +15,7 @@ from course_lib.notebook.style import (
     finish,
     series_style,
 )
+from course_lib.training import span_scores
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
@@ -91,3 +93,27 @@ def answer_positions(
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):.0%}"))
         return finish(figure, f"Probabilities over {len(tokens)} tokens: {' and '.join(summary)}.")
+
+
+def seen_and_unseen(
+    gold: Sequence[set[Span]],
+    found: Sequence[set[Span]],
+    types: Sequence[str],
+    tokens: Sequence[Sequence[str]],
+    names: Container[str],
+) -> dict[str, dict[str, float]]:
+    """`span_scores`, and as "seen" and "unseen" those of entities by whether `names` has them.
+
+    Args:
+        tokens: the characters of each sentence.
+        names: of entities that training has shown.
+    """
+    scores = span_scores(gold, found, types)
+    for part, wanted in (("seen", True), ("unseen", False)):
+        sides: list[list[set[Span]]] = [[], []]
+        for side, rows in zip(sides, (gold, found), strict=True):
+            for row, spans in zip(tokens, rows, strict=True):
+                named = {span: "".join(row[span[0] : span[1]]) for span in spans}
+                side.append({span for span, name in named.items() if (name in names) == wanted})
+        scores[part] = span_scores(*sides, types)["all"]
+    return scores

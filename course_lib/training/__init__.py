@@ -7,12 +7,11 @@ from course_lib.runtime.lazy import lazy
 _NAMES = {
     "answers": "Answer answer_f1 decode_answers exact_match normalize_answer",
     "callbacks": "NotebookProgressCallback ThroughputCallback trainer_history",
-    "checkpoint": "find_checkpoints load_plain load_state save_plain save_state",
+    "checkpoint": "Checkpoint find_checkpoints load_plain save_plain",
     "loop": "create_optimizer fit",
     "metrics": "paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
     "prediction": "evaluate predict",
     "reproducibility": "SWITCHES reproducible",
-    "run": "History",
     "trainer": "CourseTrainer",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

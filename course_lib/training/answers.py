@@ -21,11 +21,7 @@ _TOKEN = re.compile(rf"[{_ALONE}]|[^\s{_ALONE}]+")
 
 
 class Answer(NamedTuple):
-    """A piece of a passage: `text == context[start:end]`.
-
-    Attributes:
-        score: sum of the logits of its first and its last token; compare within an example only.
-    """
+    """A piece of a passage, `context[start:end]`; `score` sums the logits of its two ends."""
 
     text: str
     start: int
@@ -34,13 +30,10 @@ class Answer(NamedTuple):
 
 
 def normalize_answer(text: str) -> str:
-    """What two answers must share to be the same one.
+    """Lower case, no punctuation, no articles (a, an, the), single spaces; 3.5 becomes 35.
 
-    Lower case, no punctuation, no articles (a, an, the, as words of their own), single spaces: the
-    rules of SQuAD's evaluate-v1.1.py (Rajpurkar et al., 2016). Punctuation is every character that
-    Unicode calls so and ASCII's symbols, half and full width; cmrc2018_evaluate.py (Cui et al.,
-    2019) and PaddleNLP list the common ones only. As in those scripts 3.5 becomes 35, and
-    full-width letters and digits stay what they are.
+    The rules of SQuAD's evaluate-v1.1.py (Rajpurkar et al., 2016), where punctuation is every
+    character that Unicode calls so and ASCII's symbols, half and full width.
     """
     kept = (
         character
@@ -59,14 +52,12 @@ def answer_f1(prediction: str, answers: Sequence[str]) -> float:
     """Overlap of the prediction with the accepted answer that it is nearest to, from 0 to 1.
 
     The harmonic mean of the shares of the prediction's tokens and of the answer's that both have,
-    in any order, as SQuAD defines it. Tokens are CMRC 2018's: a Chinese character, or a run of
-    anything else (a Latin word, a number). CMRC's own script counts the longest common run of
-    tokens only, so it gives the same or less; PaddleNLP's `compute_f1` for Chinese splits letters,
-    and ignores what follows the first space.
+    in any order, as SQuAD defines it. Tokens are CMRC 2018's (Cui et al., 2019): a Chinese
+    character, or a run of anything else. CMRC's own script counts the longest common run only;
+    PaddleNLP's `compute_f1` for Chinese splits letters, and ignores what follows the first space.
 
     Args:
-        answers: all accepted ones. Those without a letter or digit are left out; where none
-            remains, the empty prediction is right.
+        answers: all accepted ones; where none has a letter, the empty prediction is right.
     """
     predicted = Counter(_TOKEN.findall(normalize_answer(prediction)))
     best = 0.0
@@ -98,8 +89,7 @@ def decode_answers(
 
     Every span of at most `max_answer_length` tokens inside one window's context is considered. (The
     scripts of SQuAD and PaddleNLP's `compute_prediction` pair only the 20 best first tokens with
-    the 20 best last ones, which can leave nothing.) Scores of different windows are compared as
-    they are, as those scripts do.
+    the 20 best last ones, which can leave nothing.)
 
     Args:
         start_logits, end_logits: a row per feature, shape [features, L] or rows of their own
@@ -111,8 +101,7 @@ def decode_answers(
     Returns:
         One dict per example: "text", "start", "end", "score" of the best `Answer` and "candidates",
         the list of all kept ones, best first; of equal scores the earliest, then the shortest.
-        Where the context has no token: "text" is "", "start", "end" and "score" are None,
-        "candidates" is empty and "reason" says why.
+        Where the context has no token, "text" is "" and a "reason" says why.
 
     Raises:
         InputError: logits that are not finite numbers: every answer would be a guess; a length or

@@ -7,7 +7,7 @@ import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from course_lib.data import ResumableBatchSampler
 from course_lib.training.reproducibility import seed_step
@@ -17,14 +17,11 @@ from paddlenlp.trainer.integrations import VisualDLCallback
 from paddlenlp.trainer.trainer_callback import TrainerState
 from tqdm.auto import tqdm
 
-if TYPE_CHECKING:
-    from course_lib.training.trainer import CourseTrainer
-
 
 class ExactSteps(TrainerCallback):
     """Make each epoch's order and each step's dropout depend on their numbers alone."""
 
-    def __init__(self, trainer: CourseTrainer) -> None:
+    def __init__(self, trainer) -> None:
         self.trainer = trainer
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -38,12 +35,15 @@ class ExactSteps(TrainerCallback):
                     then = replace(state, global_step=logs["step"])
                     values = {name: value for name, value in logs.items() if name != "step"}
                     callback.on_log(args, then, control, logs=values)
-        if state.best_model_checkpoint is not None:
-            _find_best(state, resumed, Path(args.output_dir))
+        best = state.best_model_checkpoint
+        if best is not None and not Path(best).is_dir():
+            problem = f"{best} was the best checkpoint and is gone: the best is chosen from here on"
+            warnings.warn(problem, stacklevel=2)
+            state.best_model_checkpoint = state.best_metric = None
 
     def on_epoch_begin(self, args, state, control, train_dataloader=None, optimizer=None, **kwargs):
-        # Batches that do not fill the last accumulation of an epoch leave a gradient behind.
-        # Upstream adds it to the next epoch's first step, and no checkpoint holds it.
+        # Batches that do not fill the last accumulation of an epoch leave a gradient behind, which
+        # upstream adds to the next step, and no checkpoint holds.
         optimizer.clear_grad()
         self.trainer.batch_losses = 0.0
         sampler = getattr(train_dataloader, "batch_sampler", None)
@@ -59,38 +59,19 @@ class ExactSteps(TrainerCallback):
         self.trainer.batch_losses = 0.0
 
 
-def _find_best(state: TrainerState, resumed: Path, output_dir: Path) -> None:
-    """Find the best checkpoint where it is now: the state holds its path at the time of saving."""
-    before = Path(state.best_model_checkpoint)
-    places = [resumed.parent / before.name, before]
-    if output_dir.is_dir() and output_dir.samefile(resumed.parent):
-        places[0] = output_dir / before.name  # upstream knows its own by this spelling only
-    best = next((path for path in places if path.is_dir()), None)
-    if best is None:
-        problem = f"{before} was the best checkpoint and is gone: the best is chosen from here on"
-        warnings.warn(problem, stacklevel=3)
-        state.best_metric = None
-    state.best_model_checkpoint = None if best is None else str(best)
-
-
 class ThroughputCallback(TrainerCallback):
     """Count the real tokens, the padding and the seconds of the batches that were trained on.
 
-    A batch is counted when its step is over, so those that a resume skips are not. The time is that
-    of loading and training, without evaluating, logging and saving. Every log of a training loss
-    gets "tokens_per_second" and "padding_share" (0 to 1), and so does `state.log_history`.
-
-    Args:
-        pad_token_id: of "input_ids"; by default that of the tokenizer or of the model's config.
-            A batch with a two-dimensional "attention_mask" is counted by that.
+    Tokens are counted by a two-dimensional "attention_mask", or by the tokenizer's `pad_token_id`.
+    A batch that a resume skips does not count, nor does the time of evaluating, logging and saving.
+    Every log of a training loss gets "tokens_per_second" and "padding_share" (0 to 1).
 
     Attributes:
         real_tokens, padded_tokens: counts so far, in this process; the second is rows x longest.
         seconds: of wall time.
     """
 
-    def __init__(self, pad_token_id: int | None = None) -> None:
-        self.pad_token_id = pad_token_id
+    def __init__(self) -> None:
         self.on_train_begin(None, None, None)
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -101,12 +82,10 @@ class ThroughputCallback(TrainerCallback):
 
     @property
     def tokens_per_second(self) -> float:
-        """Real tokens per second."""
         return self.real_tokens / self.seconds if self.seconds else 0.0
 
     @property
     def padding_share(self) -> float:
-        """The share of what the model read that was padding."""
         return 1 - self.real_tokens / self.padded_tokens if self.padded_tokens else 0.0
 
     def on_load_data_end(self, args, state, control, inputs=None, model=None, **kwargs):
@@ -115,8 +94,7 @@ class ThroughputCallback(TrainerCallback):
         mask = inputs.get("attention_mask")
         if mask is None or mask.ndim != 2:
             owner = kwargs.get("tokenizer") or model.config
-            own = owner.pad_token_id if self.pad_token_id is None else self.pad_token_id
-            mask = inputs["input_ids"] != own
+            mask = inputs["input_ids"] != owner.pad_token_id
         self._loaded = int((mask != 0).sum()), int(mask.size)
 
     def on_substep_end(self, args, state, control, **kwargs):
@@ -136,25 +114,18 @@ class ThroughputCallback(TrainerCallback):
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if logs is not None and ("loss" in logs or "train_loss" in logs):
-            rates = {
-                "tokens_per_second": round(self.tokens_per_second, 1),
-                "padding_share": round(self.padding_share, 4),
-            }
+            rates = {"tokens_per_second": round(self.tokens_per_second, 1)}
+            rates["padding_share"] = round(self.padding_share, 4)
             logs.update(rates)
             state.log_history[-1].update(rates)
         self._pause()
 
 
 class NotebookProgressCallback(TrainerCallback):
-    """One progress bar, and at the end one figure.
-
-    It keeps paddlenlp's log to warnings, and `CourseTrainer` removes upstream's bars.
+    """One progress bar, and at the end one figure (`figure`); paddlenlp logs warnings only.
 
     Args:
         chance: accuracy of guessing, a line in the figure.
-
-    Attributes:
-        figure: the learning curves, after training with at least one logged loss.
     """
 
     def __init__(self, chance: float | None = None) -> None:
@@ -194,12 +165,10 @@ class NotebookProgressCallback(TrainerCallback):
 
 
 def trainer_history(state: TrainerState) -> dict[str, list[float]]:
-    """What a Trainer has logged, in the form of `course_lib.training.fit`'s history.
+    """What a Trainer has logged, in the form of `fit`'s history.
 
-    Returns:
-        "loss": one value per step (nats): a Trainer logs means over `logging_steps` steps, and each
-        is repeated for all steps of its interval. "epoch_step", "dev_loss", "dev_accuracy": one
-        value per evaluation; the last only when every evaluation has an accuracy.
+    A logged loss is a mean over `logging_steps` steps; it is repeated for each of them. Accuracies
+    are there when every evaluation has one.
     """
     losses: list[float] = []
     evaluations = {}

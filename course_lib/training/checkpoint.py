@@ -38,8 +38,7 @@ class Checkpoint:
     """Everything that a training run needs to go on as if it had never stopped.
 
     Attributes:
-        model: weights by structured name (`model.state_dict()`).
-        optimizer: moments by structured name, see `optimizer_arrays`.
+        model, optimizer: weights and moments by structured name, see `optimizer_arrays`.
         state: JSON values: position, scheduler, seed, settings, history, early stopping.
         best: the best weights so far, when early stopping keeps them.
     """
@@ -56,17 +55,22 @@ class Checkpoint:
         return cls(model_arrays(model), optimizer_arrays(optimizer, model), state, best)
 
     def restore(self, model, optimizer, scheduler) -> None:
-        """Put weights, moments and the learning rate back into objects that are built alike."""
+        """Put weights, moments and the learning rate back into objects that are built alike.
+
+        The next step is then the same to the bit as without a stop, if it gets the same batch and,
+        with dropout, the same seed: `seed_step(seed, step)` before each step.
+
+        Raises:
+            InputError: the weights are of another model.
+        """
+        shapes = {name: value.shape for name, value in self.model.items()}
+        check_weights("the checkpoint", shapes, shapes_of(model), "one of this model")
         model.set_state_dict(self.model)
         restore_optimizer(optimizer, model, self.optimizer)
         scheduler.set_state_dict(self.state["scheduler"])
 
     def save(self, directory: str | os.PathLike, step: int) -> Path:
-        """Write `directory/checkpoint-STEP` whole or not at all.
-
-        Raises:
-            InputError: the directory cannot be written.
-        """
+        """Write `directory/checkpoint-STEP` whole or not at all."""
         path = Path(directory) / f"checkpoint-{step:08d}"
         with atomic_directory(path) as temporary:
             write_weights(temporary / "model.safetensors", self.model)
@@ -83,8 +87,7 @@ class Checkpoint:
         """Read a checkpoint after comparing every file with the manifest.
 
         Raises:
-            InputError: a file is missing, cut short or changed; the message names it, and the
-                newest older checkpoint that is complete, if there is one.
+            InputError: it names a damaged file, and the newest older checkpoint that is whole.
         """
         return read_unmixed(path, lambda: _read(Path(path)))
 
@@ -97,8 +100,7 @@ def model_arrays(model: paddle.nn.Layer) -> Arrays:
 def optimizer_arrays(optimizer: paddle.optimizer.Optimizer, model: paddle.nn.Layer) -> Arrays:
     """Copies of an optimizer's moments, as "structured name|accumulator".
 
-    `optimizer.state_dict()` uses generated names such as linear_7.w_0_moment1_0, which change as
-    soon as one more layer is built before the model; structured names do not.
+    The names in `optimizer.state_dict()` change when another layer is built before the model.
     """
     names = {parameter.name: name for name, parameter in model.named_parameters()}
     return {
@@ -126,7 +128,7 @@ def restore_optimizer(
 
 
 def find_checkpoints(directory: str | os.PathLike, digits: str = r"\d{8}") -> list[Path]:
-    """The directories checkpoint-STEP in a directory, oldest first; none when it does not exist.
+    """The directories checkpoint-STEP in a directory, oldest first.
 
     Args:
         digits: how steps are written: `fit` fills up with zeros, a Trainer (`\\d+`) does not.
@@ -191,43 +193,10 @@ def _verified(path: Path) -> set[str]:
     return set(files)
 
 
-def save_state(directory: str | os.PathLike, model, optimizer, scheduler, step: int) -> Path:
-    """Save all that a warm restart of your own loop needs, as `directory/checkpoint-STEP`.
-
-    Whole runs: `training.fit(..., output_dir=..., resume=True)`, or `CourseTrainer`.
-
-    Raises:
-        InputError: the directory cannot be written.
-    """
-    return Checkpoint.of(model, optimizer, scheduler, step=step).save(directory, step)
-
-
-def load_state(directory: str | os.PathLike, model, optimizer, scheduler) -> int:
-    """Put back the newest state that `save_state` wrote; return its step.
-
-    The next step is then the same to the bit as without a stop, if it gets the same batch and,
-    with dropout, the same seed: `training.loop.seed_step(seed, step)` before each step.
-
-    Raises:
-        InputError: there is none, it is damaged, or it belongs to another model.
-    """
-    paths = find_checkpoints(directory)
-    if not paths:
-        raise InputError(directory, "holds no checkpoint", "a directory that save_state wrote")
-    checkpoint = Checkpoint.load(paths[-1])
-    shapes = {name: value.shape for name, value in checkpoint.model.items()}
-    check_weights(paths[-1], shapes, shapes_of(model), "a checkpoint of this model")
-    checkpoint.restore(model, optimizer, scheduler)
-    return checkpoint.state["step"]
-
-
 def save_plain(layer: paddle.nn.Layer, file: str | os.PathLike) -> Path:
     """Save any layer's weights with `paddle.save`, whole or not at all.
 
     A PaddleNLP model with its configuration and tokenizer: `course_lib.models.save_model`.
-
-    Raises:
-        InputError: the file cannot be written.
     """
     buffer = io.BytesIO()  # paddle.save takes a name or a BytesIO, and no open file
     paddle.save(layer.state_dict(), buffer)
@@ -238,8 +207,6 @@ def save_plain(layer: paddle.nn.Layer, file: str | os.PathLike) -> Path:
 
 def load_plain(layer: paddle.nn.Layer, file: str | os.PathLike) -> None:
     """Fill a layer with what `save_plain` or `paddle.save` wrote, all of it or nothing.
-
-    `set_state_dict` alone only warns of a name that is missing and leaves that weight random.
 
     Raises:
         InputError: no such file, a damaged one, a pickle that holds more than arrays, or one whose

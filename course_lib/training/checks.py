@@ -1,8 +1,4 @@
-"""What a Trainer checks before its first step: arguments, rows, labels and the loss.
-
-Each check is here because Paddle would hang, stop after an epoch, or compute nonsense without a
-message.
-"""
+"""What a Trainer checks before its first step, where Paddle would hang or compute nonsense."""
 
 from __future__ import annotations
 
@@ -42,19 +38,12 @@ _REALS: dict[str, tuple[Callable[[float], bool], str]] = {
     "learning_rate": (lambda value: value >= 0, "0 or more"),
     "weight_decay": (lambda value: value >= 0, "0 or more"),
     "max_grad_norm": (lambda value: value >= 0, "0 (gradients are not clipped) or more"),
-    "adam_beta1": (lambda value: 0 <= value < 1, "0 or more and below 1"),
-    "adam_beta2": (lambda value: 0 <= value < 1, "0 or more and below 1"),
-    "adam_epsilon": (lambda value: value > 0, "above 0"),
     "warmup_ratio": (lambda value: 0 <= value <= 1, "from 0 to 1"),
 }
 
 
 def check_arguments(args: TrainingArguments) -> None:
-    """Refuse numbers at which a training would stop, or go on and learn nothing.
-
-    Raises:
-        InputError: it names the argument.
-    """
+    """Refuse numbers at which a training would stop, or go on and learn nothing."""
     steps = [pair for name, pair in _STEPS.items() if getattr(args, name) == IntervalStrategy.STEPS]
     for name, minimum in {**_COUNTS, **dict(steps)}.items():
         whole(name, getattr(args, name), minimum)
@@ -68,11 +57,7 @@ def check_arguments(args: TrainingArguments) -> None:
 
 
 def check_metric(trainer: CourseTrainer) -> None:
-    """Refuse a `metric_for_best_model` that an evaluation does not return, after trying on one.
-
-    Raises:
-        InputError: it names those that there are.
-    """
+    """Refuse a `metric_for_best_model` that an evaluation of two rows does not return."""
     args, dataset = trainer.args, trainer.eval_dataset
     wanted = (args.metric_for_best_model or "loss").removeprefix("eval_")
     evaluates = args.evaluation_strategy != IntervalStrategy.NO and has_length(dataset)
@@ -91,15 +76,11 @@ def check_rows(where: str, dataset, columns: Iterable[str], labels: Sequence[str
 
     Args:
         where: the dataset's name, for the message.
-        dataset: of dicts, with a length.
-        columns: those that each row must have, filled with numbers.
+        columns: those that each row, a dict, must have, filled with numbers.
         labels: those of them whose values must have one shape; they are returned.
 
     Returns:
         The labels' values, one array per row, by column; and the number of "input_ids" of each row.
-
-    Raises:
-        InputError: it names the first row that is not right, or the dataset is empty.
     """
     if len(dataset) == 0:
         raise InputError(where, "is empty", "at least one example")
@@ -158,10 +139,6 @@ def check_labels(
     Args:
         logits: their shape, [batch_size, classes] or [batch_size, seq_len, classes]; None where a
             label cannot be compared with the output, except for positions of answers.
-
-    Raises:
-        InputError: a class or a position that does not exist, or another number of labels than
-            tokens or classes in a row; it names the first row.
     """
     positions = set(labels) == set(POSITIONS)
     if not positions and (logits is None or logits[-1] == 1):
@@ -194,25 +171,29 @@ def known_columns(trainer: CourseTrainer) -> set[str]:
     return {*inspect.signature(trainer.model.forward).parameters, *trainer.label_names}
 
 
-def check_data(trainer: CourseTrainer) -> None:
-    """Read the rows that a training and its evaluations will read, and compute the first loss.
+def check_dataset(
+    trainer: CourseTrainer, where: str, dataset, labelled: bool = False
+) -> Columns | None:
+    """`check_rows` with what the model takes, and with labels; None for what is read only once."""
+    if dataset is None or isinstance(dataset, Mapping) or not has_length(dataset):
+        return None
+    known, first = known_columns(trainer), dataset[0] if len(dataset) else ()
+    columns = dict.fromkeys(name for name in first if name in known)
+    if labelled:
+        columns |= dict.fromkeys(trainer.label_names)
+    return check_rows(where, dataset, list(columns), trainer.label_names)
 
-    Raises:
-        InputError: as `check_rows` and `check_labels`; the collator's tensors would crash the
-            loader's workers; the model does not take a column; the loss cannot be learned from.
-    """
+
+def check_data(trainer: CourseTrainer) -> None:
+    """Read the rows that a training and its evaluations will read, and compute the first loss."""
     if len(trainer.train_dataset) == 0:
         raise InputError("train_dataset", "is empty", "at least one example")
     loader, evaluated = trainer.get_train_dataloader(), trainer.eval_dataset
     evaluated = evaluated if isinstance(evaluated, dict) else {"eval_dataset": evaluated}
-    known, read = known_columns(trainer), {}
-    for where, dataset in {"train_dataset": loader.dataset, **evaluated}.items():
-        if dataset is None or not has_length(dataset):
-            continue
-        columns = [name for name in dataset[0] if name in known] if len(dataset) else []
-        if where == "train_dataset" or trainer.args.evaluation_strategy != IntervalStrategy.NO:
-            columns += [name for name in trainer.label_names if name not in columns]
-        read[where] = check_rows(where, dataset, columns, trainer.label_names)
+    evaluates = trainer.args.evaluation_strategy != IntervalStrategy.NO
+    read = {"train_dataset": check_dataset(trainer, "train_dataset", loader.dataset, True)}
+    for where, dataset in evaluated.items():
+        read[where] = check_dataset(trainer, where, dataset, evaluates)
     rows = [loader.dataset[row] for row in range(min(2, len(loader.dataset)))]
     batch = dict(loader.collate_fn(rows))
     # once this process has computed on several threads, a fork of it cannot
@@ -222,7 +203,7 @@ def check_data(trainer: CourseTrainer) -> None:
         expected = 'return_tensors="np" or dataloader_num_workers=0'
         raise InputError("data_collator", problem, expected)
     parameters = inspect.signature(trainer.model.forward).parameters.values()
-    for name in sorted(batch.keys() - known):
+    for name in sorted(batch.keys() - known_columns(trainer)):
         if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
             problem = f"has a column {name!r}, which the model does not take"
             raise InputError("train_dataset", problem, "features without it")
@@ -232,7 +213,7 @@ def check_data(trainer: CourseTrainer) -> None:
     _check_loss(trainer, batch, read)
 
 
-def _check_loss(trainer: CourseTrainer, batch: Mapping, read: Mapping[str, Columns]) -> None:
+def _check_loss(trainer: CourseTrainer, batch: Mapping, read: Mapping[str, Columns | None]) -> None:
     where = "the model's own loss" if trainer.criterion is None else "criterion"
     training = trainer.model.training
     trainer.model.eval()
@@ -244,7 +225,8 @@ def _check_loss(trainer: CourseTrainer, batch: Mapping, read: Mapping[str, Colum
             logits = outputs.shape if isinstance(outputs, paddle.Tensor) else None
             for name, columns in read.items():
                 ignored = getattr(trainer.criterion, "ignore_index", IGNORED)
-                check_labels(name, *columns, logits, ignored)
+                if columns is not None:
+                    check_labels(name, *columns, logits, ignored)
             loss = trainer.compute_loss(trainer.model, dict(batch))
     except InputError:
         raise

@@ -12,7 +12,7 @@ from course_lib.runtime import InputError
 from course_lib.runtime.errors import one_of, real, whole
 from course_lib.training.prediction import evaluate, forward, training_mode
 from course_lib.training.reproducibility import seed_step
-from course_lib.training.run import History, Run, describe
+from course_lib.training.run import Run, describe
 
 import paddle
 import paddle.nn.functional as F
@@ -37,13 +37,11 @@ def create_optimizer(
 ) -> tuple[paddle.optimizer.AdamW, LinearDecayWithWarmup]:
     """AdamW whose learning rate rises during the warm-up and then falls to 0 in a straight line.
 
-    Biases and layer norms are not decayed: pulling them to zero gains nothing.
-
     Args:
         learning_rate: the peak.
         num_training_steps: steps from the first to where the learning rate is 0.
-        warmup: share of the steps (a float below 1) or number of steps (an int) of the warm-up.
-        weight_decay: decoupled decay of the other weights.
+        warmup: share of the steps (a float up to 1) or number of steps (an int) of the warm-up.
+        weight_decay: decoupled decay, of all but biases and layer norms.
         max_grad_norm: the gradients are scaled down when their global norm is larger.
 
     Raises:
@@ -90,12 +88,11 @@ def fit(
     resume: bool | str | os.PathLike = False,
     log_dir: str | os.PathLike | None = None,
     progress: bool = True,
-) -> History:
+) -> dict[str, list]:
     """Train a classifier and evaluate it after each epoch.
 
     All randomness is a function of the seed and the number of the step (see `seed_step`), so a run
-    that was killed and resumed gives the same bits as one that was not, dropout included, as long
-    as the number of threads is the same.
+    that was killed and resumed gives the same bits as one that was not, on as many threads.
 
     Args:
         model: gives logits of shape [batch_size, num_classes], or of tokens, [batch_size, seq_len,
@@ -115,10 +112,14 @@ def fit(
         log_dir: where VisualDL scalars go.
         progress: show a bar.
 
+    Returns:
+        What happened, as lists. One entry per step: "step" (from 1), "loss" (nats),
+        "learning_rate". One entry per epoch: "epoch" (from 1), "epoch_step" (the step at its end),
+        "train_loss", "train_accuracy" and, with a dev loader, "dev_loss", "dev_accuracy".
+
     Raises:
         InputError: an argument makes no sense; all parameters are frozen; a checkpoint is damaged
-            or was made with other settings or data; the loss or a weight is no longer a finite
-            number.
+            or of other settings or data; the loss or a weight is no longer a finite number.
     """
     settings: dict[str, Any] = {"epochs": epochs, "early_stopping": early_stopping}
     counts = {"max_steps": max_steps, "checkpoint_every": checkpoint_every, **settings}
@@ -126,8 +127,8 @@ def fit(
     total_steps = _total_steps(train_loader, epochs, max_steps)
     optimizer, scheduler = create_optimizer(model, learning_rate, total_steps, warmup, weight_decay)
     settings |= {"seed": seed, "learning_rate": learning_rate, "warmup": warmup, "monitor": monitor}
-    settings |= {"weight_decay": weight_decay, "total_steps": total_steps}
-    settings |= describe(model, train_loader, dev_loader)
+    settings |= {"weight_decay": weight_decay, **describe(model, train_loader, dev_loader)}
+    settings["total_steps"] = total_steps
     run = Run(model, optimizer, scheduler, settings, output_dir, keep_checkpoints, log_dir)
     run.restore(resume)
     bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 
 from course_lib.data.spans import Span, bio_spans, bio_types
 
@@ -17,18 +17,15 @@ def span_counts(gold: Rows, predicted: Rows, types: int | Sequence[str]) -> np.n
 
     Args:
         gold, predicted: one row per sentence, either BIO label ids or spans. Where both are ids,
-            predictions are left out wherever gold is negative (the -100 of special tokens and
-            padding).
-        types: names of the labels in the order of their ids, such as a dataset's `label_list`;
-            types are counted in the order in which it first names them. Names of types alone, or
-            their number, will do where ids have the order that `bio_spans` takes by default.
+            predictions are left out wherever gold is negative (special tokens and padding).
+        types: a dataset's `label_list`, or names of types, or their number, where ids have the
+            order that `bio_spans` takes by default.
 
     Returns:
         int64 array of shape [sentences, types, 3]: right, found and true entities.
 
     Raises:
-        InputError: a label that `types` does not have.
-        ValueError, IndexError: rows of different length; a type that does not exist.
+        InputError, ValueError, IndexError: a label or type that is not there; rows that differ.
     """
     names, gold_spans, predicted_spans = _as_spans(gold, predicted, types)
     counts = np.zeros((len(gold_spans), len(names), 3), dtype="int64")
@@ -43,39 +40,23 @@ def span_scores(
     gold: Rows,
     predicted: Rows,
     types: Sequence[str],
-    tokens: Sequence[Sequence[str]] | None = None,
-    names: Container[str] = (),
 ) -> dict[str, dict[str, float]]:
     """Precision, recall and F1 of entities, over all types together (micro) and for each.
 
     The scores are those of seqeval's default mode (conlleval's rule): an I- that continues nothing
-    of its type opens an entity. With mode="strict" and scheme=IOB2, seqeval leaves such an entity
-    out, so a tagger that forgets a B- finds less, and mostly scores less, there.
+    of its type opens an entity. (mode="strict" with scheme=IOB2 leaves such an entity out.)
 
     Args:
         gold, predicted, types: as for `span_counts`, with names.
-        tokens: the characters of each sentence, to score names apart that training has shown.
-        names: those names, such as `training_names` gives.
 
     Returns:
-        {"all": scores, each type: scores}, and with `tokens` "seen" and "unseen", over all types;
-        scores are {"precision", "recall", "f1", "right", "found", "true"}, the first three 0 where
-        nothing is found or true, the others numbers of entities.
+        {"all": scores, each type: scores}; scores are {"precision", "recall", "f1", "right",
+        "found", "true"}, the first three 0 where nothing is found or true, the others numbers.
     """
     kinds, gold_spans, predicted_spans = _as_spans(gold, predicted, types)
     counts = span_counts(gold_spans, predicted_spans, len(kinds)).sum(axis=0)
     result = {"all": _scores(counts.sum(axis=0))}
-    result |= {name: _scores(counts[index]) for index, name in enumerate(kinds)}
-    if tokens is None:
-        return result
-    parts = {"seen": np.zeros(3, "int64"), "unseen": np.zeros(3, "int64")}
-    for row, true, found in zip(tokens, gold_spans, predicted_spans, strict=True):
-        for start, end, kind in true | found:
-            span, part = (start, end, kind), parts["unseen"]
-            if "".join(row[start:end]) in names:
-                part = parts["seen"]
-            part += [span in true and span in found, span in found, span in true]
-    return result | {part: _scores(sums) for part, sums in parts.items()}
+    return result | {name: _scores(counts[index]) for index, name in enumerate(kinds)}
 
 
 def _as_spans(
@@ -120,10 +101,10 @@ def paired_bootstrap(
     resamples: int = 10_000,
     seed: int = 42,
 ) -> dict[str, float]:
-    """How sure is it that one model is better than another on the same examples?
+    """The difference of two models' mean scores, with its interval (Efron, 1979).
 
-    Examples are drawn with replacement, each with both models' scores (Efron, 1979). An interval
-    that holds 0 says that these examples do not tell the models apart.
+    Examples are drawn with replacement, each with both models' scores. An interval that holds 0
+    says that these examples do not tell the models apart.
 
     Args:
         first, second: a score per example, in the same order; for accuracy, whether it was right.
@@ -139,13 +120,11 @@ def paired_bootstrap(
     differences = pair[0] - pair[1]
     if not np.isfinite(differences).all():
         raise ValueError("a score is NaN or infinite; expected finite numbers")
-    return _interval(
-        lambda rows, axis: differences[rows].mean(axis=axis),
-        len(differences),
-        confidence,
-        resamples,
-        seed,
-    )
+
+    def difference(rows: np.ndarray, axis: int) -> np.ndarray:
+        return differences[rows].mean(axis=axis)
+
+    return _interval(difference, len(differences), confidence, resamples, seed)
 
 
 def paired_bootstrap_f1(
@@ -159,7 +138,7 @@ def paired_bootstrap_f1(
 
     Args:
         first_counts, second_counts: shape [sentences, 3], right, found and true per sentence, in
-            the same order, such as `span_counts(...).sum(axis=1)`; sums over several seeds too.
+            the same order, such as `span_counts(...).sum(axis=1)`.
 
     Returns:
         {"difference": F1 of first - F1 of second, "low", "high": ends of the interval}.

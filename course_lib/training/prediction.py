@@ -20,14 +20,11 @@ NO_NUMBERS = "finite weights: train again with a lower learning_rate, or take an
 
 
 def forward(model: paddle.nn.Layer, batch) -> tuple[paddle.Tensor, paddle.Tensor]:
-    """Run a model on one batch of a loader.
+    """Logits [batch_size, num_classes] and labels [batch_size] of one batch of a loader.
 
     Args:
-        batch: [input_ids, token_type_ids, labels] as the Tuple batchify gives it, or the Dict
-            variant with a key "labels". Ids have shape [batch_size, seq_len].
-
-    Returns:
-        logits of shape [batch_size, num_classes] and labels of shape [batch_size].
+        batch: [input_ids, token_type_ids, labels], or a dict with a key "labels"; ids have shape
+            [batch_size, seq_len].
     """
     if isinstance(batch, Mapping):
         inputs = {name: value for name, value in batch.items() if name != "labels"}
@@ -57,26 +54,21 @@ def training_mode(model: paddle.nn.Layer, training: bool = True) -> Iterator[Non
 
 
 def check_scores(scores: paddle.Tensor | np.ndarray) -> None:
-    """Refuse a model's scores of which the best is none: argmax takes NaN for the best one.
-
-    Raises:
-        InputError: one is not a finite number.
-    """
+    """Refuse scores that are not finite: argmax takes NaN for the best one."""
     if not bool(np.isfinite(np.asarray(scores)).all()):
         raise InputError("model", "its scores are infinite or no numbers", NO_NUMBERS)
 
 
 def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, float]:
-    """Loss and accuracy over a loader, each example counting the same.
+    """Loss and accuracy over a loader, each example counting the same, also in a short last batch.
 
-    A mean of batch means would count the examples of a short last batch more than the others.
     Labels may be those of tokens, [N, L]; where they are -100 nothing is counted.
 
     Returns:
         {"loss": mean cross entropy in nats, "accuracy": share of right predictions}.
 
     Raises:
-        InputError: the loader is empty, or the model's loss is not a finite number.
+        InputError: the loader is empty, or the loss is not a finite number.
     """
     loss_sum, correct, count = 0.0, 0, 0
     with inference_mode(model):
@@ -101,7 +93,7 @@ def predict(
     batch_size: int = 32,
     max_seq_length: int = 128,
 ) -> list[dict]:
-    """Classify texts; those of similar length share a batch, which saves padding.
+    """Classify texts; those of similar length share a batch.
 
     Args:
         data: texts, or examples with a key "text" (a MapDataset is such an iterable).
@@ -111,8 +103,7 @@ def predict(
         configuration), "probability" (of that label) and "probabilities" (all classes by name).
 
     Raises:
-        InputError: a text is empty, `data` is one text instead of several, or the model's scores
-            are not finite numbers.
+        InputError: a text is empty, `data` is one text, or a score is not a finite number.
     """
     names = model.config.id2label
     if isinstance(data, (str, bytes, Mapping)):
@@ -140,11 +131,7 @@ def text_scores(
     batch_size: int = 32,
     max_seq_length: int = 128,
 ) -> np.ndarray:
-    """A classifier's logits of texts, float32 [texts, classes], in the order given.
-
-    Raises:
-        InputError: a text is empty, or a score is not a finite number.
-    """
+    """A classifier's logits of texts, float32 [texts, classes], in the order given."""
     check_texts(texts)
     rows = [
         convert_example({"text": text}, tokenizer, max_seq_length, is_test=True) for text in texts
@@ -163,11 +150,7 @@ def text_scores(
 
 
 def check_texts(texts: Sequence[str], name: str = "texts") -> None:
-    """Refuse what is not a list of texts with something in each; a model answers blanks as well.
-
-    Raises:
-        InputError: names the first that is none.
-    """
+    """Refuse what is not a list of texts with something in each; a model answers blanks as well."""
     if isinstance(texts, (str, bytes)):
         raise InputError(name, "is one text", "a list of texts")
     for number, text in enumerate(texts, start=1):

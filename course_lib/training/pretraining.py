@@ -1,43 +1,29 @@
-"""Masked language modelling with whole words, to go on pretraining on texts of one's own.
+"""Masked language modelling with whole words: what the model reads, and what it has to guess.
 
 ERNIE hides whole words instead of single characters: when only 店 of 酒店 is hidden, the other half
-gives it away, and the model learns spelling instead of meaning. jieba says where words begin; with
-words of your own, see `course_lib.tasks.vocabulary.pretrain_words`.
-
-    model = AutoModelForMaskedLM.from_pretrained("data/backbone")
-    history = pretrain(model, tokenizer, "reviews.txt", output_dir="pretrained", epochs=3)
+gives it away, and the model learns spelling instead of meaning. jieba says where words begin;
+`course_lib.tasks.vocabulary.pretrain_words` trains, with words of your own if there are any.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
-from contextlib import nullcontext
-from pathlib import Path
 
-from course_lib.data import LengthGroupedBatchSampler, read_texts
+from course_lib.data import LengthGroupedBatchSampler
 from course_lib.data.tokens import words_with_offsets
-from course_lib.models import save_model
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import real
-from course_lib.runtime.outputs import lock_directory
-from course_lib.training.loop import History, fit
 
 import jieba
 import numpy as np
-import paddle
 from paddle.io import DataLoader
 
 Sequences = list[tuple[np.ndarray, np.ndarray]]  # ids with [CLS] and [SEP]; where words begin
 
 
 class WordEncoder:
-    """Token ids of a text, and which of them begin a word.
-
-    Args:
-        tokenizer: a BERT or ERNIE tokenizer of PaddleNLP.
-    """
+    """Token ids of a text, of a BERT or ERNIE tokenizer, and which of them begin a word."""
 
     def __init__(self, tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -138,7 +124,7 @@ def create_pretraining_dataloader(
     """Batches of partly hidden sequences for `fit` and `evaluate`.
 
     In mode "train" other words are hidden in every epoch, as a function of (seed, epoch, sequence)
-    alone, so a resumed run reads what an unbroken one reads; in mode "dev" always the same.
+    alone; in mode "dev" always the same.
 
     Returns:
         A DataLoader of dicts: "input_ids" [N, L], "masked_positions" [M] (places in the flattened
@@ -153,12 +139,8 @@ def create_pretraining_dataloader(
     sampler = LengthGroupedBatchSampler(
         [len(ids) for ids, _ in sequences], batch_size, shuffle=mode == "train", seed=seed
     )
-    settings = {
-        "vocab_size": len(tokenizer),  # with added words
-        "mask_id": tokenizer.mask_token_id,
-        "special_ids": tokenizer.all_special_ids,
-        "rate": mask_rate,
-    }
+    special = {"mask_id": tokenizer.mask_token_id, "special_ids": tokenizer.all_special_ids}
+    settings = {"vocab_size": len(tokenizer), "rate": mask_rate, **special}  # with added words
 
     def collate(rows: list[tuple[int, np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
         epoch = sampler.epoch if mode == "train" else 0
@@ -181,53 +163,3 @@ def create_pretraining_dataloader(
     return DataLoader(
         numbered, batch_sampler=sampler, collate_fn=collate, num_workers=0, return_list=True
     )
-
-
-def pretrain(
-    model: paddle.nn.Layer,
-    tokenizer,
-    train_file: str | os.PathLike,
-    dev_file: str | os.PathLike | None = None,
-    *,
-    output_dir: str | os.PathLike | None = None,
-    max_seq_length: int = 128,
-    batch_size: int = 32,
-    mask_rate: float = 0.15,
-    seed: int = 42,
-    **options,
-) -> History:
-    """Go on pretraining a masked language model on a text file, one text per line.
-
-    Args:
-        model: of `AutoModelForMaskedLM` (ERNIE or BERT), trained in place.
-        dev_file: texts to measure the loss and the share of correctly guessed tokens on, after
-            each epoch ("dev_loss" and "dev_accuracy" of the history).
-        output_dir: checkpoints go here, and the model to `output_dir/model`, a directory for
-            `load_backbone`.
-        **options: of `fit`, for example `epochs`, `learning_rate` (2e-4 by default) or `resume`.
-
-    Returns:
-        The history of `fit`; its accuracies count hidden tokens.
-
-    Raises:
-        InputError: a file cannot be read or has nothing to learn from; `output_dir/model` holds
-            something else than a model; the tokenizer has more tokens than the model has rows.
-    """
-    rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
-        expected = f"at most {rows}, the rows of the model's embedding (add_words makes both grow)"
-        raise InputError("tokenizer", f"has {len(tokenizer)} tokens", expected)
-    encoder = WordEncoder(tokenizer)
-
-    def loader(path: str | os.PathLike, mode: str) -> DataLoader:
-        texts = make_sequences(read_texts(path), encoder, max_seq_length)
-        return create_pretraining_dataloader(texts, tokenizer, mode, batch_size, mask_rate, seed)
-
-    train_loader = loader(train_file, "train")
-    dev_loader = None if dev_file is None else loader(dev_file, "dev")
-    options = {"learning_rate": 2e-4, "seed": seed, "output_dir": output_dir, **options}
-    with nullcontext() if output_dir is None else lock_directory(output_dir):
-        history = fit(model, train_loader, dev_loader, **options)
-        if output_dir is not None:
-            save_model(model, tokenizer, Path(output_dir) / "model")
-    return history

@@ -11,19 +11,17 @@ from course_lib.runtime import seed_everything
 import numpy as np
 import paddle
 
-SWITCHES = {
-    "FLAGS_cudnn_deterministic": "1",  # convolutions on a GPU
-    "FLAGS_embedding_deterministic": "1",  # gradients of embeddings on a GPU
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:2",  # matrix products and recurrent layers on a GPU
+SWITCHES = {  # on a GPU
+    "FLAGS_cudnn_deterministic": "1",  # convolutions
+    "FLAGS_embedding_deterministic": "1",  # gradients of embeddings
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:2",  # matrix products and recurrent layers
 }
 
 
 def seed_step(seed: int, step: int) -> None:
-    """Seed Python, NumPy and paddle for one step (costs about 40 microseconds).
+    """Seed Python, NumPy and paddle for one step, so that its dropout masks need no step before it.
 
-    A saved paddle random state holds only device, seed and offset, and dropout masks differ after
-    it is loaded again. Seeding from (seed, step) makes each step's masks depend on nothing before
-    it, so a run can be resumed anywhere.
+    (paddle's saved random state does not bring them back.)
     """
     digest = hashlib.blake2b(f"{seed}/{step}".encode(), digest_size=4).digest()
     number = int.from_bytes(digest, "little")
@@ -35,8 +33,7 @@ def seed_step(seed: int, step: int) -> None:
 def reproducible(seed: int = 42) -> dict[str, str]:
     """Seed everything and set the switches of the GPU libraries; on a CPU these change nothing.
 
-    The variables are read when Paddle starts on the GPU: call this first, or start the process
-    with them. Dropout is switched off for evaluation by `model.eval()`.
+    The variables are read when Paddle starts on the GPU: call this first.
 
     Returns:
         What a run must share with another to give the same bits.

@@ -37,37 +37,16 @@ TAGS = {  # VisualDL's, with the lists of a history that hold steps and values
     "dev/loss": ("epoch_step", "dev_loss"),
     "dev/accuracy": ("epoch_step", "dev_accuracy"),
 }
+HISTORY = ("step", "loss", "learning_rate", "epoch", "epoch_step", "train_loss", "train_accuracy")
+HISTORY += ("dev_loss", "dev_accuracy")
 POSITION = ("step", "epoch", "batch", "loss_sum", "correct", "examples", "best_score")
 POSITION += ("epochs_without_gain", "stopped")
-
-
-class History(dict):
-    """What happened: lists by name, ready for JSON and for plotting.
-
-    One entry per step: "step" (from 1), "loss" (nats), "learning_rate". One entry per epoch:
-    "epoch" (from 1), "epoch_step" (the step at its end), "train_loss", "train_accuracy" and, with a
-    dev loader, "dev_loss", "dev_accuracy".
-    """
-
-    NAMES = ("step", "loss", "learning_rate", "epoch", "epoch_step", "train_loss", "train_accuracy")
-    NAMES += ("dev_loss", "dev_accuracy")
-
-    def __init__(self, values: dict | None = None) -> None:
-        super().__init__({name: [] for name in self.NAMES} | dict(values or {}))
-
-    def add(self, **values: float) -> None:
-        """Append one value to each of the named lists."""
-        for name, value in values.items():
-            self[name].append(value)
 
 
 class Run:
     """Counts, weights and history of a run; `with` closes what it writes for VisualDL.
 
-    Args:
-        settings: JSON values that a resumed run must share with the one that was saved.
-        output_dir: where checkpoints go, the newest `keep` of them, if anywhere.
-        log_dir: where VisualDL's scalars go, if anywhere.
+    A resumed run must share the `settings`, JSON values, with the one that was saved.
     """
 
     def __init__(
@@ -80,7 +59,7 @@ class Run:
         self.loss_sum, self.correct, self.examples = 0.0, 0, 0
         self.best_score, self.epochs_without_gain, self.stopped = None, 0, False
         self.best: dict[str, np.ndarray] | None = None
-        self.history = History()
+        self.history: dict[str, list] = {name: [] for name in HISTORY}
         self.log_dir = log_dir
         self.writer: Any = None
         self.stale: list[Path] = []  # checkpoints of an older run, which this one replaces
@@ -108,6 +87,10 @@ class Run:
                 for step, value in zip(*new, strict=False):  # without a dev loader no values
                     self.writer.add_scalar(tag=tag, value=value, step=step)
 
+    def _note(self, **values: float) -> None:
+        for name, value in values.items():
+            self.history[name].append(value)
+
     def end_step(self, loss: float, logits: paddle.Tensor, labels: paddle.Tensor, rate: float):
         """Count a step that has updated the weights; a loss that is not finite raises."""
         labels = labels.reshape([-1])
@@ -118,12 +101,12 @@ class Run:
         self.examples += count
         if not math.isfinite(loss):
             raise self._diverged(f"the loss {loss}")
-        self.history.add(step=self.step, loss=loss, learning_rate=rate)
+        self._note(step=self.step, loss=loss, learning_rate=rate)
         self._show(-1, "step")
 
     def end_epoch(self, dev_scores: dict[str, float]) -> None:
         """Note the scores of an epoch, and begin the next one."""
-        self.history.add(
+        self._note(
             epoch=self.epoch + 1,
             epoch_step=self.step,
             train_loss=self.loss_sum / self.examples,
@@ -206,14 +189,13 @@ class Run:
         for name, value in environment().items():
             saved = state["environment"].get(name)
             if saved != value:
-                problem = f"{path} was made with {name} {saved}, now it is {value}: the run goes "
-                problem += "on, but its numbers may differ in the last digits"
-                warnings.warn(problem, stacklevel=3)
+                problem = f"{path} was made with {name} {saved}, now it is {value}: its numbers"
+                warnings.warn(f"{problem} may differ in the last digits", stacklevel=3)
         checkpoint.restore(*self.parts)
         for name in POSITION:
             setattr(self, name, state["position"][name])
         self.best = checkpoint.best
-        self.history = History(state["history"])
+        self.history = state["history"]
 
 
 def describe(model, train_loader, dev_loader) -> dict:

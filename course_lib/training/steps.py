@@ -66,15 +66,11 @@ def accumulate(
 ) -> float:
     """Add up the gradients of a batch that goes through the model in `parts` pieces.
 
-    Each piece's mean loss counts by its share of the labels, -100 left out, so the gradients are
-    those of the whole batch, except for rounding and dropout's masks. Activations shrink with the
-    pieces.
+    Each piece's mean loss counts by its share of the labels, -100 left out, so gradients and loss
+    are those of the whole batch, except for rounding and dropout's masks.
 
     Args:
         criterion: a mean over the rows of (logits, labels); cross entropy when None.
-
-    Returns:
-        The loss of the whole batch.
     """
     labels = batch["labels"] if isinstance(batch, Mapping) else batch[-1]
     counts = (labels != IGNORED).numpy().reshape([len(labels), -1]).sum(axis=1)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-import re
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +40,8 @@ from course_lib.training.checks import (
     POSITIONS,
     check_arguments,
     check_data,
+    check_dataset,
     check_metric,
-    check_rows,
-    known_columns,
 )
 from course_lib.training.loop import check_trainable
 from course_lib.training.prediction import NO_NUMBERS
@@ -66,45 +63,31 @@ BATCHES = (  # settings that decide which batches a run reads
     "dataloader_drop_last",
     "dataset_world_size",
 )
-_OURS = re.compile(  # what a Trainer, a tokenizer, an export or VisualDL writes
-    r"runs|(manifest|scheduler|run)\.json|checkpoint-\d+|\..*|(.*_)?(config|state|map|results|tokens|args)\.json|vocab\.(txt|json)"
-    r"|.*\.(pdparams|pdopt|pdmodel|pdiparams|pdiparams\.info|safetensors|pth)|training_args\.bin"
-    r"|sentencepiece\..*|spiece\.model|merges\.txt|tokenizer\.json"
-)
 
 
 class CourseTrainer(Trainer):
     """A Trainer whose killed runs, resumed, end with the same bits as unbroken ones.
 
-    It takes the arguments of `paddlenlp.trainer.Trainer`, in the same order. What differs:
+    It takes the arguments of `paddlenlp.trainer.Trainer`. What differs:
 
-    - The order of the examples is a function of (seed, epoch) and dropout masks are one of (seed,
-      step). Upstream draws both from global random states, which a resume does not bring back.
-    - Adam's moments are found again by the structure of the model and not by generated names, so
-      it does not matter which layers a process built before it resumes.
-    - `resume_from_checkpoint=True` takes the newest complete checkpoint; a kill while one is
-      written does no harm.
-    - The losses of a resumed run, their mean and VisualDL's page are those of the whole run, its
-      speeds those of this process; a run that had ended, or stopped early, trains no further.
-    - It writes safetensors and JSON instead of pickles, which can run code when they are loaded
-      (except with AMP, PEFT and several forms of parallelism, whose formats are upstream's). A
-      stock Trainer's checkpoint is not resumed: load its weights into the model instead.
+    - The order of the examples is a function of (seed, epoch), dropout masks are one of (seed,
+      step), and Adam's moments are found by the structure of the model. Upstream draws from global
+      random states, which a resume does not bring back, and files moments under generated names.
+    - `resume_from_checkpoint=True` takes the newest complete checkpoint. Losses and VisualDL's page
+      are then those of the whole run; a run that had ended, or stopped early, trains no further.
+    - It writes safetensors and JSON instead of pickles (except with AMP, PEFT and several forms of
+      parallelism). A stock Trainer's checkpoint is not resumed: load its weights instead.
     - `save_total_limit` is obeyed in a single process too.
-    - Data, arguments and loss are checked before the first step (see `train`).
+    - Data, arguments and loss are checked before the first step.
 
     A collator that draws random numbers (masked words) must seed them itself, by example.
 
     Args:
-        group_by_length: batches of examples of similar length (`LengthGroupedBatchSampler`); the
-            features need "input_ids".
+        group_by_length: batches of examples of similar length; the features need "input_ids".
 
     Attributes:
         resumed: the checkpoint that the training goes on from.
-        batch_losses, unlogged_loss: sums of losses: of batches since the last step, and of steps
-            since the last log.
-
-    Raises:
-        InputError: the output directory cannot be written.
+        batch_losses, unlogged_loss: sums of losses since the last step, and since the last log.
     """
 
     def __init__(self, *args, group_by_length: bool = False, **kwargs) -> None:
@@ -113,8 +96,7 @@ class CourseTrainer(Trainer):
             check_writable(arguments.output_dir)
         super().__init__(*args, **kwargs)
         self.group_by_length = group_by_length
-        # upstream looks for "QusetionAnswering" (389): a real question-answering model would be
-        # evaluated without its labels, so without a loss
+        # upstream looks for "QusetionAnswering" (389), and would evaluate without a loss
         if self.args.label_names is None and "QuestionAnswering" in type(self.model).__name__:
             self.label_names = list(POSITIONS)
         self.resumed: Path | None = None
@@ -130,26 +112,19 @@ class CourseTrainer(Trainer):
         Args:
             resume_from_checkpoint: a checkpoint's path, or True for the newest complete one in
                 `output_dir` (upstream documents True, and stops in os.path.join when it gets it).
-
-        Raises:
-            InputError: an argument makes no sense; a column is missing, unknown to the model or
-                holds something other than numbers; a label is out of range; an evaluation does not
-                return `metric_for_best_model`; the loss of the first rows is not one number that
-                depends on the weights; the output directory holds foreign files, or, without a
-                resume and without overwrite_output_dir, checkpoints of an earlier run; the
-                checkpoint is incomplete or belongs to another model; a loss is infinite or NaN.
         """
         check_arguments(self.args)
         check_trainable(self.model)
         self.resumed = self._find_checkpoint(resume_from_checkpoint)
-        self._check_output_dir()
+        if self.resumed is None:
+            self._check_output_dir()
         if has_length(self.train_dataset):  # a stream is not read twice
             check_data(self)
         check_metric(self)
         if self.resumed is not None:
             self._check_fits(self.resumed)
             # upstream's early stopping would begin to count its patience anew
-            patience = read_seal(self.resumed)["patience"]
+            patience = _read_seal(self.resumed)["patience"]
             for callback, counter in zip(self._early_stopping(), patience, strict=False):
                 callback.early_stopping_patience_counter = counter
         elif self.args.should_save:  # with overwrite_output_dir: True must not find them later
@@ -170,8 +145,8 @@ class CourseTrainer(Trainer):
             # from the end within an epoch, or after stopping early, upstream trains one more step
             state = TrainerState.load_from_json(str(self.resumed / TRAINER_STATE_NAME))
             stopped = any(
-                callback.early_stopping_patience_counter >= callback.early_stopping_patience
-                for callback in self._early_stopping()
+                one.early_stopping_patience_counter >= one.early_stopping_patience
+                for one in self._early_stopping()
             )
             if stopped or state.global_step >= max_steps:
                 epochs = state.global_step // updates  # none left
@@ -188,7 +163,7 @@ class CourseTrainer(Trainer):
         """Go on counting losses where the checkpoint ends."""
         losses = {"logged": 0.0, "unlogged": 0.0, "last_log": 0}
         if self.resumed is not None:
-            losses = read_seal(self.resumed)["losses"]
+            losses = _read_seal(self.resumed)["losses"]
         self._started = step
         self._logged_loss, self._last_log = losses["logged"], losses["last_log"]
         self.unlogged_loss = paddle.to_tensor(losses["unlogged"], "float32")
@@ -207,11 +182,7 @@ class CourseTrainer(Trainer):
         """Log the mean loss of all steps, also after a resume, and the speed of this process.
 
         Upstream divides the loss since the resume by all steps, and all planned steps by the time
-        since the resume (1145), even where the training stops early.
-
-        Raises:
-            InputError: a loss that is not finite; upstream trains on, saves such weights, and
-                metrics take NaN for the best score.
+        since the resume (1145). With a loss that is not finite it trains on and saves the weights.
         """
         step = self.state.global_step
         if "loss" in logs:
@@ -236,7 +207,7 @@ class CourseTrainer(Trainer):
         """Load the best weights; upstream looks for a pickle, and goes on when there is none."""
         best = self.state.best_model_checkpoint
         if self.args.load_best_model_at_end and best and Path(best, WEIGHTS).is_file():
-            verify_files(Path(best), read_seal(Path(best))["files"])
+            verify_files(Path(best), _read_seal(Path(best))["files"])
             self.model.set_state_dict(read_weights(Path(best, WEIGHTS)))
 
     # ---- batches
@@ -245,8 +216,7 @@ class CourseTrainer(Trainer):
         dataset = self.train_dataset
         if not has_length(dataset):
             return None
-        # Upstream's sampler shuffles with NumPy's global state: after a resume in the second epoch
-        # it draws the first epoch's order again, and some examples are read twice, others never.
+        # Upstream's sampler shuffles with NumPy's global state, which a resume does not bring back.
         lengths = [0] * len(dataset)  # all equal: a plain shuffle
         if self.group_by_length:
             lengths = [len(dataset[row]["input_ids"]) for row in range(len(dataset))]
@@ -261,20 +231,12 @@ class CourseTrainer(Trainer):
 
     def get_eval_dataloader(self, eval_dataset=None) -> paddle.io.DataLoader:
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
-        self._check_loadable("eval_dataset", dataset)
+        check_dataset(self, "eval_dataset", dataset)  # Paddle's loader would wait for a bad row
         return super().get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset) -> paddle.io.DataLoader:
-        self._check_loadable("test_dataset", test_dataset)
+        check_dataset(self, "test_dataset", test_dataset)
         return super().get_test_dataloader(test_dataset)
-
-    def _check_loadable(self, where: str, dataset) -> None:
-        """Refuse a row that Paddle's loader would wait for; streams are not read twice."""
-        if dataset is None or isinstance(dataset, Mapping) or not has_length(dataset):
-            return
-        known = known_columns(self)
-        columns = [name for name in dataset[0] if name in known] if len(dataset) else []
-        check_rows(where, dataset, columns, self.label_names)
 
     # ---- checkpoints
 
@@ -284,10 +246,8 @@ class CourseTrainer(Trainer):
         self._unlogged = self._mean_unlogged()
         finite = [paddle.isfinite(weight).all() for weight in model.parameters()]
         if not math.isfinite(self._unlogged) or not all(map(bool, finite)):
-            problem = (
-                f"its loss or a weight is not a finite number at step {self.state.global_step}"
-            )
-            raise InputError("model", problem, NO_NUMBERS)
+            problem = "its loss or a weight is not a finite number at step "
+            raise InputError("model", f"{problem}{self.state.global_step}", NO_NUMBERS)
         args, ignored = self.args, self.args.ignore_save_lr_and_optim
         if args.should_save and not ignored and not self._upstream_format():
             write_weights(directory / OPTIMIZER, optimizer_arrays(self.optimizer, self.model))
@@ -305,20 +265,16 @@ class CourseTrainer(Trainer):
     def _rotate_checkpoints(self, use_mtime: bool = False, output_dir: Any = None) -> None:
         """Seal the new checkpoint, and only then delete old ones.
 
-        By number, not by time: upstream's search by time takes every "checkpoint-*" for one of its
-        own and would delete "checkpoint-of-my-thesis" as well (2320).
+        By number: upstream's search by time would delete "checkpoint-of-my-thesis" as well (2320).
         """
         directory = Path(output_dir, f"checkpoint-{self.state.global_step}")
         for file in directory.glob("rng_state*.pth"):  # pickles; each step seeds its own
             file.unlink()
+        losses = {"logged": self._logged_loss, "unlogged": self._unlogged}
         seal = {
             "files": describe_files(directory),
             "batches": self._describe_batches(),
-            "losses": {
-                "logged": self._logged_loss,
-                "unlogged": self._unlogged,
-                "last_log": self._last_log,
-            },
+            "losses": {**losses, "last_log": self._last_log},
             "patience": [one.early_stopping_patience_counter for one in self._early_stopping()],
         }
         with atomic_file(directory / SEAL) as file:
@@ -370,8 +326,7 @@ class CourseTrainer(Trainer):
         if checkpoint is None or self._upstream_format():
             super()._load_optimizer_and_scheduler(checkpoint)
         elif not self.args.ignore_load_lr_and_optim:
-            # Upstream looks moments up by names such as linear_7.w_0_moment1_0 (2519), whose
-            # numbers count the layers and optimizers that the process has built.
+            # upstream looks moments up by generated names (2519)
             arrays = read_weights(Path(checkpoint, OPTIMIZER))
             restore_optimizer(self.optimizer, self.model, arrays)
             state = read_json(Path(checkpoint, SCHEDULER), COMPLETE)
@@ -387,33 +342,24 @@ class CourseTrainer(Trainer):
         if not resume:
             return None
         if resume is not True:
-            verify_files(Path(resume), read_seal(Path(resume))["files"])
+            verify_files(Path(resume), _read_seal(Path(resume))["files"])
             return Path(resume)
         problem = "holds no complete checkpoint"
         for path in reversed(find_checkpoints(self.args.output_dir, r"\d+")):
             try:
-                verify_files(path, read_seal(path)["files"])
+                verify_files(path, _read_seal(path)["files"])
                 return path
             except InputError as error:
                 problem += f" ({error.where} {error.problem})"
         raise InputError(self.args.output_dir, problem, "one, or training without resume")
 
     def _check_output_dir(self) -> None:
-        """Refuse a directory with files of somebody else, or with an earlier run."""
-        directory = Path(self.args.output_dir)
-        if self.args.overwrite_output_dir or not self.args.should_save or not directory.is_dir():
-            return
-        foreign = sorted(p.name for p in directory.iterdir() if not _OURS.fullmatch(p.name))
-        if foreign:
-            problem = f"holds what no Trainer wrote: {', '.join(foreign[:3])}"
-            raise InputError(directory, problem, "a directory of its own for each run")
-        earlier = [path for path in find_checkpoints(directory, r"\d+") if not _is_unfinished(path)]
-        if self.resumed is None and earlier:
-            raise InputError(
-                directory,
-                f"holds {earlier[-1].name} of an earlier run",
-                "another directory, resume_from_checkpoint=True or overwrite_output_dir=True",
-            )
+        """Refuse a directory with an earlier run."""
+        earlier = find_checkpoints(self.args.output_dir, r"\d+")
+        if earlier and self.args.should_save and not self.args.overwrite_output_dir:
+            problem = f"holds {earlier[-1].name} of an earlier run"
+            expected = "another one, resume_from_checkpoint=True or overwrite_output_dir=True"
+            raise InputError(self.args.output_dir, problem, expected)
 
     def _check_fits(self, checkpoint: Path) -> None:
         """Refuse a checkpoint of another model, and warn of other batches."""
@@ -423,22 +369,15 @@ class CourseTrainer(Trainer):
             check_weights(checkpoint, shapes, shapes_of(self.model), "a checkpoint of this model")
         check_same_labels(self.model, checkpoint)
         now = self._describe_batches()
-        for name, value in read_seal(checkpoint)["batches"].items():
+        for name, value in _read_seal(checkpoint)["batches"].items():
             if now.get(name) != value:
-                warnings.warn(
-                    f"{checkpoint} was made with {name} {value}, now it is {now.get(name)}: the "
-                    "run goes on, but with other batches than the unbroken one",
-                    stacklevel=3,
-                )
+                problem = f"{checkpoint} was made with {name} {value}, now it is {now.get(name)}: "
+                problem += "the run goes on, but with other batches than the unbroken one"
+                warnings.warn(problem, stacklevel=3)
 
 
-def read_seal(checkpoint: Path) -> dict:
-    """What a CourseTrainer noted when a checkpoint was complete.
-
-    Raises:
-        InputError: there is no seal, as in a checkpoint of a stock Trainer or of a run that was
-            killed, or it is damaged.
-    """
+def _read_seal(checkpoint: Path) -> dict:
+    """What a CourseTrainer noted when a checkpoint was complete."""
     file = checkpoint / SEAL
     if not checkpoint.is_dir():
         raise InputError(checkpoint, "does not exist", "a checkpoint directory")
@@ -452,12 +391,6 @@ def read_seal(checkpoint: Path) -> dict:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise InputError(file, "is damaged", COMPLETE) from None
     return seal
-
-
-def _is_unfinished(checkpoint: Path) -> bool:
-    """Whether a CourseTrainer was killed while it wrote it, so that nobody can use it."""
-    names = {path.name for path in checkpoint.iterdir() if not path.name.startswith(".")}
-    return SEAL not in names and (not names or OPTIMIZER in names)  # which is written first
 
 
 def _finds_no_pickle(record: logging.LogRecord) -> bool:

@@ -15,7 +15,7 @@ from course_lib.deploy.onnx import convert
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import InputError
 from course_lib.tasks.search.index import SentenceIndex
-from course_lib.training.checkpoint import save_plain, save_state
+from course_lib.training.checkpoint import Checkpoint, save_plain
 
 import numpy as np
 import paddle
@@ -70,7 +70,9 @@ WRITERS = {  # what they write has one file of more than a megabyte or so at lea
     "onnx": lambda model, tokenizer, made, to: convert(made),
     "model": lambda model, tokenizer, made, to: save_model(model, tokenizer, to),
     "plain": lambda model, tokenizer, made, to: save_plain(model, to),
-    "state": lambda model, tokenizer, made, to: save_state(to, model, *optimizers(model), 1),
+    "state": lambda model, tokenizer, made, to: Checkpoint.of(model, *optimizers(model)).save(
+        to, 1
+    ),
     "index": lambda model, tokenizer, made, to: index(2000).save(to),
 }
 

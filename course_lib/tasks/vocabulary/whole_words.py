@@ -11,7 +11,6 @@ from course_lib.runtime import InputError
 from course_lib.runtime.errors import one_of
 from course_lib.tasks.vocabulary.cutting import cutter, lower
 from course_lib.training import fit
-from course_lib.training.loop import History
 from course_lib.training.prediction import check_texts
 from course_lib.training.pretraining import (
     WordEncoder,
@@ -79,12 +78,12 @@ def pretrain_words(
     epochs: int = 1,
     seed: int = 42,
     **options,
-) -> History:
+) -> dict[str, list]:
     """Continue pretraining a masked-LM model, in place; a dictionary word is hidden whole.
 
     Args:
-        words, rest: as for `DictionaryEncoder`; no words and rest "characters" hide each token by
-            itself, as the first BERT did.
+        words, rest: as for `DictionaryEncoder`; without words jieba's are hidden, and with rest
+            "characters" each token by itself, as the first BERT did.
         mask_rate: the share of the words that is hidden.
         **options: of `fit`, such as `max_steps`, or `output_dir` and `resume` for checkpoints.
 
