@@ -192,6 +192,7 @@ TAGGING = {
     "dataset": lambda tagger: entity_scores(tagger, MapDataset(ROWS, label_list=LABELS[::-1])),
     "epochs: is 0": lambda tagger: train_tagger(tagger, ROWS, epochs=0),
     "max_steps: is 0": lambda tagger: train_tagger(tagger, ROWS, max_steps=0),
+    "max_length: is 0": lambda tagger: train_tagger(tagger, ROWS, max_length=0),
     "sentences": lambda tagger: predict_tags(tagger, "很好"),
     "names": lambda lac: relabel(lac, ["很好"], {"": "PER"}),
     "names: are empty": lambda lac: relabel(lac, ["很好"], {}),

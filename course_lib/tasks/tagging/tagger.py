@@ -138,7 +138,6 @@ def train_tagger(
     learning_rate: float = 3e-4,
     max_length: int = 128,
     max_steps: int | None = None,
-    weight_decay: float = 0.01,
     seed: int = 42,
     progress: bool = False,
 ) -> list[float]:
@@ -162,7 +161,7 @@ def train_tagger(
             finite.
     """
     _check_labels(tagger, dataset)
-    positive(epochs=epochs, batch_size=batch_size, max_steps=max_steps)
+    positive(epochs=epochs, batch_size=batch_size, max_steps=max_steps, max_length=max_length)
     longest = min(max_length, tagger.max_tokens or max_length)
     rows = []
     for number, example in enumerate(dataset, start=1):
@@ -190,7 +189,7 @@ def train_tagger(
         return tagger(*_batch(tagger, [rows[index] for index in chosen]))
 
     return train_steps(
-        tagger, batches(), loss_of, steps, learning_rate, weight_decay, seed, progress
+        tagger, batches(), loss_of, steps, learning_rate, seed=seed, progress=progress
     )
 
 
