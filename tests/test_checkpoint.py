@@ -7,10 +7,7 @@ import os
 import pickle
 import shutil
 import signal
-import subprocess
 import sys
-import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import course_lib  # noqa: F401
@@ -28,23 +25,6 @@ import paddle
 import pytest
 import recipe_runs
 import training_runs as runs
-
-SCRIPT = Path(__file__).with_name("training_runs.py")
-ROOT = SCRIPT.parents[1]
-
-
-def start(result: Path, **settings) -> subprocess.Popen:
-    env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-    }
-    return subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(result), json.dumps(settings)],
-        env=env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -111,37 +91,6 @@ def test_only_the_newest_are_kept_and_a_new_run_replaces_the_old(tmp_path):
     runs.train(output_dir=tmp_path, keep_checkpoints=2, epochs=1, seed=7)
     assert [path.name[-2:] for path in find_checkpoints(tmp_path)] == ["08"]
     assert (tmp_path / "checkpoint-40").is_dir()
-
-
-def test_a_run_killed_with_sigkill_gives_the_bits_of_another_process(tmp_path):
-    settings = {"epochs": 10, "early_stopping": 9}
-    model, history = runs.train(**settings)
-    expected = {"weights": runs.weights_digest(model), "history": history}
-
-    checkpoints, result = tmp_path / "run", tmp_path / "broken.json"
-    settings |= {"output_dir": str(checkpoints), "resume": True, "checkpoint_every": 1}
-    random = np.random.RandomState(0)
-    kills = 0
-    for _ in range(2):
-        known = find_checkpoints(checkpoints)
-        process = start(result, **settings)
-        deadline = time.monotonic() + 600
-        while find_checkpoints(checkpoints) == known and process.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        time.sleep(random.uniform(0, 0.2))  # somewhere within a step or the writing after it
-        process.kill()
-        kills += process.wait() == -signal.SIGKILL
-        process.stderr.close()
-        for path in find_checkpoints(checkpoints):
-            Checkpoint.load(path)
-        assert find_checkpoints(checkpoints)
-    if kills == 0:
-        pytest.skip("this process slept until the other had ended: nothing was killed")
-    process = start(result, **settings)
-    assert process.wait(timeout=600) == 0, process.stderr.read()
-    assert json.loads(result.read_text()) == expected
-    assert not [path for path in checkpoints.iterdir() if path.name.startswith(".")]
 
 
 def arrays(step: int) -> Checkpoint:

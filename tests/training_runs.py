@@ -1,14 +1,8 @@
-"""A tiny task and a tiny model that the training tests share, in this process or in another.
-
-`python tests/training_runs.py RESULT_FILE '{"epochs": 2, ...}'` trains and writes what came out.
-"""
+"""A tiny task and a tiny model that the training tests share."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
-from pathlib import Path
 
 from course_lib.data import create_dataloader
 from course_lib.models import load_backbone
@@ -83,9 +77,3 @@ def weights_digest(model: paddle.nn.Layer) -> str:
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode() + value.numpy().tobytes())
     return digest.hexdigest()
-
-
-if __name__ == "__main__":
-    model, history = train(**json.loads(sys.argv[2]))
-    result = {"weights": weights_digest(model), "history": history}
-    Path(sys.argv[1]).write_text(json.dumps(result), encoding="utf-8")
