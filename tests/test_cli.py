@@ -14,7 +14,7 @@ from course_lib.cli import commands as cli
 from course_lib.deploy import Predictor
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.outputs import MARKER, check_output_dir, claim
+from course_lib.runtime.outputs import MARKER, OutputDir
 from course_lib.training import predict
 
 import pytest
@@ -270,7 +270,8 @@ def test_help_does_not_need_paddle():
 
 def test_a_second_run_in_the_same_directory_is_refused(files, tiny, capsys):
     out = files["out"]
-    with claim(out, "train"):
+    late = OutputDir(out, "export")
+    with OutputDir(out, "train").claim():
         for arguments in (
             train_arguments(files, tiny),
             train_arguments(files, tiny, "--resume"),
@@ -280,7 +281,7 @@ def test_a_second_run_in_the_same_directory_is_refused(files, tiny, capsys):
         ):
             message = refused(capsys, arguments)
             assert f"{out}: is in use: another process is writing to it" in message
-        with pytest.raises(InputError, match="in use"), claim(out, "export"):
+        with pytest.raises(InputError, match="in use"), late.claim():
             pass
         assert json.loads((out / MARKER).read_text()) == {"command": "train"}
 
@@ -288,16 +289,16 @@ def test_a_second_run_in_the_same_directory_is_refused(files, tiny, capsys):
 def test_a_run_that_came_too_late_to_the_same_directory_is_refused(tmp_path):
     """It passed the check before the other one claimed the directory, and got the lock after."""
     out = tmp_path / "out"
-    check_output_dir(out, "export")
-    with claim(out, "export"):
+    first, second = OutputDir(out, "export"), OutputDir(out, "export")
+    with first.claim():
         (out / "model.pdmodel").write_text("of the first")
-    with pytest.raises(InputError, match="holds a run of export"), claim(out, "export"):
+    with pytest.raises(InputError, match="holds a run of export"), second.claim():
         pass
 
 
 @pytest.mark.parametrize("resume", [[], ["--resume"]])
 def test_a_training_killed_before_its_first_checkpoint_starts_again(resume, files, tiny, capsys):
-    with claim(files["out"], "train"):
+    with OutputDir(files["out"], "train").claim():
         for name in (
             "logs/vdlrecords.log",
             ".run.json.tmp-1234567890",

@@ -63,7 +63,7 @@ def test_without_paddle_the_doctor_still_speaks(tmp_path):
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "paddle cannot be imported" in done.stdout
-    assert "XX pins" in done.stdout and "fix: delete .venv" in done.stdout
+    assert "? pins" in done.stdout and "fix: delete .venv" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -82,21 +82,11 @@ def test_packages_as_locked_are_fine():
         assert lock in pins.message and "paddlenlp 2.8.1" in packages.message
 
 
-@pytest.mark.parametrize(
-    ("change", "python", "level"),
-    [
-        ({"aistudio-sdk": "0.3.0"}, (3, 12), BROKEN),
-        ({"paddlenlp": None}, (3, 12), BROKEN),
-        ({"dill": "0.3.4"}, (3, 12), BROKEN),
-        ({"dill": "0.3.4", "multiprocess": "0.70.12.2"}, (3, 10), NOTICE),
-        ({"tornado": "5.0"}, (3, 12), NOTICE),
-    ],
-)
-def test_a_violated_pin_is_named_with_its_fix(change, python, level):
-    packages = {**as_locked(), **change}
-    packages = {name: version for name, version in packages.items() if version}
-    pins = doctor._check_pins(packages, python=python)
-    assert levels([pins]) == [level]
+def test_what_differs_from_the_lock_is_named_with_its_fix():
+    change = {"aistudio-sdk": "0.3.0", "tornado": "5.0", "paddlenlp": None}
+    packages = {name: version for name, version in {**as_locked(), **change}.items() if version}
+    pins = doctor._check_pins(packages)
+    assert levels([pins]) == [NOTICE]
     for name, version in change.items():
         assert f"{name} is {version or 'missing'} instead of {as_locked()[name]}" in pins.message
     assert "make LOCK=cpu env" in pins.fix
@@ -115,7 +105,6 @@ def test_a_copy_without_the_locks_is_only_noticed(tmp_path):
     ("last_words", "fix"),
     [
         ("sys.exit('ImportError: libgomp.so.1: cannot open shared object file')", "libgomp1"),
-        ("sys.exit('ImportError: libGL.so.1: cannot open shared object file')", "libgl1"),
         ("sys.exit(\"ImportError: cannot import name 'download' from 'aistudio'\")", "make env"),
         ("os.kill(os.getpid(), 4)", "AVX"),
         ("os.kill(os.getpid(), 11)", "make env"),
@@ -163,11 +152,6 @@ def test_instruction_sets(flags, architecture, level, text):
     assert levels([finding]) == [level] and text in finding.message
 
 
-def test_memory():
-    assert levels(doctor._check_space(memory=2 << 30))[0] == NOTICE
-    assert levels(doctor._check_space(memory=8 << 30))[0] == OK
-
-
 def test_both_disks_are_looked_at_where_there_are_two(tmp_path, monkeypatch):
     other = tmp_path / "other"
     other.mkdir()
@@ -175,8 +159,9 @@ def test_both_disks_are_looked_at_where_there_are_two(tmp_path, monkeypatch):
     monkeypatch.setattr(
         doctor.shutil, "disk_usage", lambda place: SimpleNamespace(free=free[place])
     )
-    found = list(doctor._check_space(8 << 30, ROOT, ROOT))
-    assert [one.name for one in found] == ["memory", "disk"]
+    for memory, level in ((2, NOTICE), (8, OK)):
+        found = list(doctor._check_space(memory << 30, ROOT, ROOT))
+        assert [one.name for one in found] == ["memory", "disk"] and levels(found) == [level, OK]
 
     class Elsewhere(type(other)):
         def stat(self, **options):

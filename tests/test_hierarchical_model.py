@@ -20,7 +20,7 @@ from course_lib.deploy import Predictor
 from course_lib.hierarchical import __main__ as script
 from course_lib.models import read_weights
 from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.outputs import LOCK, MARKER, claim
+from course_lib.runtime.outputs import LOCK, MARKER, OutputDir
 from course_lib.tasks.hierarchical import (
     Classifier,
     Taxonomy,
@@ -201,7 +201,7 @@ def test_directories_of_others_stay_and_one_process_writes_to_each(command, work
     status, _, err = run([*other, place, foreign], capsys)
     assert status == 2 and "is not empty" in err
     assert {path.name: path.read_bytes() for path in foreign.iterdir()} == before
-    with claim(tmp_path / "held", "train"):
+    with OutputDir(tmp_path / "held", "train").claim():
         status, _, err = run([*other, place, tmp_path / "held"], capsys)
     assert status == 2 and f"{tmp_path / 'held'}: is in use" in err
 
@@ -240,7 +240,8 @@ def test_a_training_may_begin_with_weights_of_another(work, tmp_path, capsys):
         flags[-3:] = [tmp_path / "c", "--init_from_ckpt", path]
         status, _, err = run(words(work, "train", *flags), capsys)
         assert status == 2 and said in err and not (tmp_path / "c").exists()
-    with claim(tmp_path / "c", "hierarchical train", weights=str(weights)):  # and killed early
+    output = OutputDir(tmp_path / "c", "hierarchical train")
+    with output.claim(weights=str(weights)):  # and killed early
         pass
     flags[-1] = "newest"  # begins with the same weights
     status, out, _ = run(words(work, "train", *flags), capsys)

@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from course_lib import compression, data, deploy, runtime, training
 from course_lib.cli import shared
@@ -28,8 +27,7 @@ from course_lib.runtime.outputs import (
     LOCK,
     LOG_DIR,
     MARKER,
-    check_output_dir,
-    claim,
+    OutputDir,
 )
 
 CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
@@ -118,14 +116,13 @@ DOCTOR: Table = {"--json": switch("for machines")}
 
 def _train(args: argparse.Namespace) -> None:
     output_dir = Path(args.output_dir)
-    place: dict[str, Any] = {"command": "train", "go_on": bool(args.resume), "keep": CHECKPOINTS}
-    check_output_dir(output_dir, **place)
+    output = OutputDir(output_dir, "train", go_on=bool(args.resume), keep=CHECKPOINTS)
     reading = shared.reading(args)
     splits = {"train": data.read_examples(args.train_file, **reading)}
     for name, path in (("dev", args.dev_file), ("test", args.test_file)):
         if path is not None:
             splits[name] = data.read_examples(path, splits["train"].label_list, **reading)
-    with claim(output_dir, **place):
+    with output.claim():
         _, _, metrics = train(splits, output_dir, **shared.values(args, TRAINING))
     python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
     next_step = f"{python} -m course_lib predict --model_dir {output_dir / shared.MODEL_DIR}"
@@ -252,14 +249,14 @@ def _predict(args: argparse.Namespace) -> None:
 
 def _quickstart(args: argparse.Namespace) -> None:
     output_dir = Path(args.output_dir)
-    check_output_dir(output_dir, "quickstart", again=True)
+    output = OutputDir(output_dir, "quickstart", again=True)
     sizes = runtime.profile()
     print(sizes, file=sys.stderr)
     splits = {
         name: data.load_reviews(name, max_examples=getattr(sizes, f"{name}_examples"))
         for name in ("train", "dev", "test")
     }
-    with claim(output_dir, "quickstart", again=True):
+    with output.claim():
         shutil.rmtree(output_dir / LOG_DIR, ignore_errors=True)  # VisualDL would draw both runs
         model, tokenizer, metrics = train(
             splits,
@@ -283,9 +280,9 @@ def _export(args: argparse.Namespace) -> None:
         expected = "python -m course_lib.hierarchical export"
         raise InputError(args.model_dir, "is a model with thresholds", expected)
     output_dir = Path(args.output_dir)
-    check_output_dir(output_dir, "export")
+    output = OutputDir(output_dir, "export")
     model, tokenizer, length = shared.load_trained(args.model_dir)
-    with claim(output_dir, "export"):
+    with output.claim():
         deploy.export_model(model, output_dir, tokenizer, length, onnx=args.onnx)
     files = sorted(file.name for file in output_dir.iterdir() if file.name not in (MARKER, LOCK))
     shared.print_json({"task": "export", "output_dir": str(output_dir), "files": files})
@@ -308,7 +305,7 @@ def _compress(words: Sequence[str]) -> None:
     if (options.train_file is None) != (options.dev_file is None):
         parser.error("--train_file and --dev_file go together")
     shared.check_model_dir(Path(options.model_name_or_path))
-    check_output_dir(Path(args.output_dir), "compress")
+    output = OutputDir(args.output_dir, "compress")
     runtime.select_device(args.device if "--device" in words else None)
     args.device = paddle.get_device().split(":")[0]
     model, tokenizer, length = shared.load_trained(
@@ -330,7 +327,7 @@ def _compress(words: Sequence[str]) -> None:
     if "--learning_rate" not in words:
         args.learning_rate = suggested_learning_rate(model)
     runtime.seed_everything(args.seed)
-    with claim(Path(args.output_dir), "compress"):
+    with output.claim():
         trainer = compression.CompressTrainer(
             model=model,
             args=args,

@@ -24,7 +24,7 @@ from course_lib.cli import shared
 from course_lib.cli.shared import Commands, Table, argument, switch
 from course_lib.runtime import InputError, atomic_file, errors
 from course_lib.runtime.commands import positive, whole
-from course_lib.runtime.outputs import check_output_dir, claim
+from course_lib.runtime.outputs import OutputDir
 from course_lib.runtime.trust import trust_pickles
 from course_lib.tasks import hierarchical as tree
 from course_lib.tasks.hierarchical.files import DATA, LABELS, SPLITS
@@ -249,10 +249,10 @@ def _load_classifier(args: argparse.Namespace, taxonomy):
 
 
 def _export(args: argparse.Namespace) -> None:
-    check_output_dir(args.output_path, "hierarchical export")
+    output = OutputDir(args.output_path, "hierarchical export")
     runtime.select_device("cpu")
     classifier = tree.Classifier.load(args.params_path)
-    with claim(args.output_path, "hierarchical export"):
+    with output.claim():
         path = classifier.export(args.output_path)
     shared.print_json({"path": str(path)})
 
@@ -265,7 +265,7 @@ def _prune(words: Sequence[str]) -> None:
     if "--width_mult_list" in words:
         parser.error("--width_mult, not --width_mult_list, says how narrow")
     errors.whole("seed", trainer.seed, 0, 2**32 - 1)
-    check_output_dir(trainer.output_dir, "prune")
+    output = OutputDir(trainer.output_dir, "prune")
     taxonomy, train_examples, dev_examples = _load_splits(args)
     args.params_path = args.params_dir
     args.device = trainer.device if "--device" in words else None
@@ -275,18 +275,18 @@ def _prune(words: Sequence[str]) -> None:
     trainer.width_mult_list = args.width_mult.split(",")
     trainer.disable_tqdm = True
     runtime.seed_everything(trainer.seed)
-    with claim(trainer.output_dir, "prune"):
+    with output.claim():
         frame = tree.prune(classifier, train_examples, dev_examples, trainer, lines=True)
     for row in shared.frame_rows(frame):
         shared.print_json(row)
 
 
 def _from_doccano(args: argparse.Namespace) -> None:
-    check_output_dir(args.save_dir, "from_doccano")
+    output = OutputDir(args.save_dir, "from_doccano")
     reading = args.doccano_file, args.complete_labels, args.separator
     examples, texts, taxonomy = tree.read_doccano(*reading)
     parts = tree.split_examples(examples, args.splits, args.seed)
-    with claim(args.save_dir, "from_doccano"):
+    with output.claim():
         tree.write_dataset(args.save_dir, parts, taxonomy.labels, texts)
     counts = {name: len(rows) for name, rows in parts.items()}
     shared.print_json({**counts, "unlabelled": len(texts), "labels": len(taxonomy)})

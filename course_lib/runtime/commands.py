@@ -72,19 +72,16 @@ def exit_status(command: Callable[[], int | None]) -> int:
 @contextmanager
 def _ends_quietly() -> Iterator[None]:
     """Let SIGTERM raise SystemExit(143); `runtime.imports` keeps Paddle from changing that."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        yield
-        return
 
     def end(*_) -> None:
         raise SystemExit(143)
 
-    signal.signal(signal.SIGTERM, end)
+    main = threading.current_thread() is threading.main_thread()
+    ours = main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is end:
+        if ours:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

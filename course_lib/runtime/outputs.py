@@ -26,16 +26,11 @@ RESUME = {"train": "--resume", "hierarchical train": "init_from_ckpt newest"}
 CHECKPOINT_DIR, LOG_DIR = "checkpoints", "logs"
 
 
-def check_output_dir(
-    output_dir: str | os.PathLike,
-    command: str,
-    go_on: bool = False,
-    again: bool = False,
-    keep: str | None = None,
-) -> None:
-    """Refuse, before any work is done, a directory whose content a run would replace.
+class OutputDir:
+    """A directory for one command's results, refused where its run would replace others.
 
     Args:
+        command: the one that it belongs to from `claim` on.
         go_on: the run resumes: the directory must be one that the same command has begun.
         again: the run may replace what the same command has written.
         keep: a glob of the command's checkpoints. A run that was killed before the first one has
@@ -45,37 +40,59 @@ def check_output_dir(
         InputError: such a directory, one that cannot be written, or one that another process
             writes to now.
     """
-    output_dir = Path(output_dir)
-    if (output_dir / LOCK).is_file():
-        with lock_directory(output_dir):
-            pass
-    _check(output_dir, command, go_on, again, keep)
-    check_writable(output_dir)
 
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        command: str,
+        go_on: bool = False,
+        again: bool = False,
+        keep: str | None = None,
+    ) -> None:
+        self.path, self.command, self.keep = Path(path), command, keep
+        self.go_on, self.again = go_on, again
+        if (self.path / LOCK).is_file():
+            with lock_directory(self.path):
+                pass
+        self._check()
+        check_writable(self.path)
 
-@contextmanager
-def claim(
-    output_dir: str | os.PathLike,
-    command: str,
-    go_on: bool = False,
-    again: bool = False,
-    keep: str | None = None,
-    **notes: str,
-) -> Iterator[None]:
-    """Hold an output directory for one process, and mark it as this command's, with notes.
+    @contextmanager
+    def claim(self, **notes: str) -> Iterator[None]:
+        """Hold the directory for this process, and mark it as the command's, with notes.
 
-    What killed processes have left half written is removed. Arguments and errors are those of
-    `check_output_dir`: what it let pass may have changed since.
-    """
-    output_dir = Path(output_dir)
-    with lock_directory(output_dir), writing(output_dir, FULL):
-        barren = _check(output_dir, command, go_on, again, keep)
-        _clear_leftovers(output_dir)
-        for name in (CHECKPOINT_DIR, LOG_DIR) if barren else ():
-            shutil.rmtree(output_dir / name, ignore_errors=True)
-        with atomic_file(output_dir / MARKER) as file:
-            json.dump({"command": command, **notes}, file)
-        yield
+        What killed processes have left half written is removed. The directory is checked again:
+        it may have changed since.
+        """
+        with lock_directory(self.path), writing(self.path, FULL):
+            barren = self._check()
+            _clear_leftovers(self.path)
+            for name in (CHECKPOINT_DIR, LOG_DIR) if barren else ():
+                shutil.rmtree(self.path / name, ignore_errors=True)
+            with atomic_file(self.path / MARKER) as file:
+                json.dump({"command": self.command, **notes}, file)
+            yield
+
+    def _check(self) -> bool:
+        """Return whether all that is there was left by a run killed before its first checkpoint."""
+        owner = read_marker(self.path).get("command")
+        ours = owner == self.command
+        barren = ours and self.keep is not None and not any(self.path.glob(self.keep))
+        passed = {MARKER, LOCK, *((CHECKPOINT_DIR, LOG_DIR) if barren else ())}
+        results = any(
+            path.name not in passed and not LEFTOVER.fullmatch(path.name) and _holds_files(path)
+            for path in self.path.glob("*")
+        )
+        if owner is None and not results and (self.path / LOCK).is_file():
+            ours = True  # killed before it could mark the directory
+        if results and not ((self.go_on or self.again) and ours):
+            what = f"holds a run of {owner}" if owner else "is not empty"
+            also = f", or {RESUME[owner]} to go on with it" if ours and owner in RESUME else ""
+            raise InputError(self.path, what, f"a new directory{also}")
+        if self.go_on and not ours:
+            expected = f"the directory of an earlier {self.command}"
+            raise InputError(self.path, "holds no training", expected)
+        return barren and not results
 
 
 @contextmanager
@@ -101,26 +118,6 @@ def read_marker(output_dir: Path) -> dict:
     except InputError:
         marker = None
     return marker if isinstance(marker, dict) else {}
-
-
-def _check(output_dir: Path, command: str, go_on: bool, again: bool, keep: str | None) -> bool:
-    """Return whether nothing is there but what a run left that was killed before a checkpoint."""
-    owner = read_marker(output_dir).get("command")
-    barren = owner == command and keep is not None and not any(output_dir.glob(keep))
-    passed = {MARKER, LOCK, *((CHECKPOINT_DIR, LOG_DIR) if barren else ())}
-    results = any(
-        path.name not in passed and not LEFTOVER.fullmatch(path.name) and _holds_files(path)
-        for path in output_dir.glob("*")
-    )
-    if owner is None and not results and (output_dir / LOCK).is_file():
-        owner = command  # killed before it could mark the directory
-    if results and not ((go_on or again) and owner == command):
-        what = f"holds a run of {owner}" if owner else "is not empty"
-        also = f", or {RESUME[owner]} to go on with it" if owner == command in RESUME else ""
-        raise InputError(output_dir, what, f"a new directory{also}")
-    if go_on and owner != command:
-        raise InputError(output_dir, "holds no training", f"the directory of an earlier {command}")
-    return barren and not results
 
 
 def _holds_files(path: Path) -> bool:

@@ -17,10 +17,7 @@ def seed_everything(seed: int = 42) -> int:
     import numpy as np
     import paddle
 
-    seed = int(seed)
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"seed {seed} is out of range; expected 0 .. 2**32 - 1")
-    random.seed(seed)
     np.random.seed(seed)
-    paddle.seed(seed)
-    return seed
+    random.seed(int(seed))
+    paddle.seed(int(seed))
+    return int(seed)

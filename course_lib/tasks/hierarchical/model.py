@@ -33,7 +33,7 @@ from course_lib.runtime import InputError, atomic_file, seed_everything, select_
 from course_lib.runtime.errors import whole
 from course_lib.runtime.files import read_json, temporary_in
 from course_lib.runtime.manifest import describe_files, read_manifest, write_manifest
-from course_lib.runtime.outputs import CHECKPOINT_DIR, LOG_DIR, check_output_dir, claim, read_marker
+from course_lib.runtime.outputs import CHECKPOINT_DIR, LOG_DIR, OutputDir, read_marker
 from course_lib.tasks.hierarchical.reports import brief
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 from course_lib.tasks.hierarchical.thresholds import DEFAULT, decode, tune
@@ -253,10 +253,9 @@ def train(
     if paddle.distributed.get_world_size() == 1:  # a launch has chosen each process's device
         select_device(device)
         device = paddle.get_device().split(":")[0]
-    place: dict[str, Any] = {"command": "hierarchical train", "keep": WHOLE}
-    place["go_on"] = init_from_ckpt == NEWEST
-    if first:  # the other processes see its files
-        check_output_dir(save_dir, **place)
+    go_on = init_from_ckpt == NEWEST
+    # the other processes see the first one's files
+    output = OutputDir(save_dir, "hierarchical train", go_on, keep=WHOLE) if first else None
     goes_on, weights = _beginning(init_from_ckpt, save_dir)
     seed_everything(seed)  # before the model: its new head is random
     classifier = _untrained(train_examples, taxonomy, model_name, max_seq_length, weights)
@@ -279,7 +278,7 @@ def train(
     if early_stop is not None:
         watchers.append(EarlyStoppingCallback(early_stop))
     notes: Any = {} if weights is None else {"weights": str(weights)}
-    with claim(save_dir, **place, **notes) if first else nullcontext():
+    with output.claim(**notes) if output else nullcontext():
         trainer = CourseTrainer(
             args=arguments,
             compute_metrics=lambda logits: brief(logits.label_ids > 0.5, logits.predictions >= 0),
