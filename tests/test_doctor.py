@@ -17,10 +17,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def as_locked(lock: str = "cpu.txt") -> dict[str, str]:
-    return doctor._read_lock(ROOT / "requirements" / lock)
-
-
 def levels(findings) -> list[str]:
     findings = list(findings)
     for finding in findings:
@@ -63,7 +59,7 @@ def test_without_paddle_the_doctor_still_speaks(tmp_path):
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "paddle cannot be imported" in done.stdout
-    assert "? pins" in done.stdout and "fix: delete .venv" in done.stdout
+    assert "! pins" in done.stdout and "fix: delete .venv" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -74,31 +70,26 @@ def test_python_version(version, level):
     assert levels([doctor._check_python(version)]) == [level]
 
 
-def test_packages_as_locked_are_fine():
-    for lock in ("cpu.txt", "gpu-cu118.txt"):
-        installed = {**as_locked(lock), "something-else": "1"}
-        packages, pins = *doctor._check_packages(installed), doctor._check_pins(installed)
-        assert levels([packages, pins]) == [OK, OK]
-        assert lock in pins.message and "paddlenlp 2.8.1" in packages.message
+def test_what_differs_from_the_lock_is_named_with_its_fix(tmp_path):
+    assert "all packages of" in doctor._check_pins().message  # as locked, or the tests mean little
+    here = doctor._version("tornado")
+    for pin, found in (
+        ("tornado==5.0", f"tornado is {here} instead of"),
+        ("no-such==1", "missing"),
+    ):
+        (tmp_path / "cpu.txt").write_text(f"numpy=={doctor._version('numpy')}\n{pin}\n")
+        pins = doctor._check_pins(tmp_path)
+        assert levels([pins]) == [NOTICE] and found in pins.message
+        assert "make LOCK=cpu env" in pins.fix
 
 
-def test_what_differs_from_the_lock_is_named_with_its_fix():
-    change = {"aistudio-sdk": "0.3.0", "tornado": "5.0", "paddlenlp": None}
-    packages = {name: version for name, version in {**as_locked(), **change}.items() if version}
-    pins = doctor._check_pins(packages)
-    assert levels([pins]) == [NOTICE]
-    for name, version in change.items():
-        assert f"{name} is {version or 'missing'} instead of {as_locked()[name]}" in pins.message
-    assert "make LOCK=cpu env" in pins.fix
-
-
-def test_both_builds_of_paddle_at_once_are_broken():
-    both = {**as_locked(), **as_locked("gpu-cu118.txt")}
-    assert BROKEN in levels(doctor._check_packages(both))
+def test_both_builds_of_paddle_at_once_are_broken(monkeypatch):
+    monkeypatch.setattr(doctor, "_version", lambda name: "2.6.2" if "paddlep" in name else "")
+    assert levels(doctor._check_packages()) == [OK, BROKEN]
 
 
 def test_a_copy_without_the_locks_is_only_noticed(tmp_path):
-    assert levels([doctor._check_pins(as_locked(), tmp_path)]) == [NOTICE]
+    assert levels([doctor._check_pins(tmp_path)]) == [NOTICE]
 
 
 @pytest.mark.parametrize(

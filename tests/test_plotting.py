@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import course_lib  # noqa: F401, before anything that may import paddle
-from course_lib.chapters.ch01 import confident_mistakes, length_histogram
+from course_lib.chapters.ch01 import confident_mistakes, confusion_matrix, length_histogram
 from course_lib.chapters.ch03 import padding_map, pipeline_flow
 from course_lib.chapters.ch04 import answer_positions, size_comparison
 from course_lib.chapters.ch06 import limit_costs
@@ -33,7 +33,6 @@ from course_lib.chapters.ch18 import (
 from course_lib.chapters.ch19 import entity_text, transition_map
 from course_lib.chapters.ch20 import recall_against_time
 from course_lib.notebook.figures import (
-    confusion_matrix,
     difference_intervals,
     learning_curves,
     probability_bars,

@@ -9,8 +9,10 @@ import warnings
 import course_lib  # noqa: F401, before anything that may import paddle
 from course_lib.chapters.ch01 import length_histogram
 from course_lib.chapters.ch03 import padding_map
+from course_lib.notebook.figures import probability_bars
 from course_lib.notebook.style import NEGATIVE, POSITIVE
 from course_lib.notebook.visual_logs import screenshot
+from course_lib.notebook.widgets import LiveFigure
 
 import nbformat
 import numpy as np
@@ -31,28 +33,26 @@ def predict(texts: list[str]) -> list[dict]:
     ]
 
 
+def bars(*texts: str):
+    return probability_bars(predict(list(texts)))
+
+
 @pytest.fixture
 def demo():
-    from course_lib.notebook.widgets import SentimentDemo
-
-    return SentimentDemo(predict, ["很好", "不行"])
+    return LiveFigure(bars, "很好", "sentence", bars("很好", "不行"))
 
 
-def test_bars_move_while_typing(demo):
-    seen = []
-    for text in ("", "好", "好好", "好好好好"):
-        demo.box.value = text
-        seen.append((demo.bars["negative"].value, demo.bars["positive"].value))
-    assert seen == [(0, 0), (0.75, 0.25), (0.5, 0.5), (0, 1)]
-    assert demo.box.continuous_update and demo.message.value == ""
-
-
-def test_what_goes_wrong_is_shown(demo):
-    demo.box.value = "boom"
+def test_the_figure_follows_what_is_typed_and_says_what_goes_wrong(demo):
+    seen = {demo.image.value}
+    for text in ("好好", "好好好好"):
+        demo.control.value = text
+        seen.add(demo.image.value)
+        assert demo.image.value == bars(text)._repr_png_()[0]
+    assert len(seen) == 3 and demo.control.continuous_update
+    demo.control.value = "boom"
     assert "RuntimeError: &lt;no model&gt;" in demo.message.value
-    assert [bar.value for bar in demo.bars.values()] == [0, 0]
-    demo.box.value = "好"
-    assert demo.message.value == "" and demo.bars["positive"].value == 0.25
+    demo.control.value = " "
+    assert demo.message.value == ""
 
 
 def test_without_a_front_end_there_is_a_line_and_a_figure(demo, monkeypatch):
@@ -68,17 +68,15 @@ def test_without_a_front_end_there_is_a_line_and_a_figure(demo, monkeypatch):
 
 
 def test_a_slider_draws_anew_and_says_what_goes_wrong():
-    from course_lib.notebook.widgets import FigureSlider
-
     still = length_histogram([3, 5, 8, 200, 900], 128)
-    demo = FigureSlider(
+    demo = LiveFigure(
         lambda width: padding_map({"x": [[width, 1]][: width - 1]}), [2, 9, 1], "w", still
     )
-    assert demo.slider.value == 2 and demo.figure is still
+    assert demo.control.value == 2 and demo.figure is still
     first = demo.image.value
-    demo.slider.value = 9
+    demo.control.value = 9
     assert demo.image.value != first and demo.message.value == ""
-    demo.slider.value = 1
+    demo.control.value = 1
     assert "ValueError" in demo.message.value
 
 

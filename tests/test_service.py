@@ -21,7 +21,7 @@ from course_lib.cli import commands as cli
 from course_lib.deploy import Predictor, export_model, protocol
 from course_lib.deploy.batcher import Batcher, Busy, Limits
 from course_lib.deploy.service import PAGE, listen, make_app, running
-from course_lib.notebook.visual_logs import browse
+from course_lib.notebook import visual_logs
 from course_lib.runtime import InputError
 
 import numpy as np
@@ -558,7 +558,7 @@ def test_the_page_shows_labels_and_bars_in_a_browser(exported, predictor):
     (expected,) = predictor.classify(TEXTS[3:])
     with running(exported) as (url, _):
         pages = (f"{url}/?text={urllib.parse.quote(text)}" for text in (TEXTS[3], "\1"))
-        shown, refused = (browse(page, "--dump-dom") for page in pages)
+        shown, refused = (visual_logs._browse(page, "--dump-dom") for page in pages)
     if shown is None or refused is None:
         pytest.skip("no browser shows it here")
     for label, share in expected["probabilities"].items():

@@ -140,7 +140,7 @@ if [ -e {tmp_path}/hung ]; then echo shown; else touch {tmp_path}/hung; exec sle
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(visual_logs, "_PATIENCE", 3)
-    assert visual_logs.browse("http://127.0.0.1/", "--dump-dom") == "shown\n"
+    assert visual_logs._browse("http://127.0.0.1/", "--dump-dom") == "shown\n"
 
 
 @pytest.mark.browser

@@ -325,7 +325,7 @@ def readme_picture() -> bytes | None:
     """Return the saved figure of chapter 01's demo, which the README shows; None without one."""
     for path in SOLUTIONS.glob("01_*.ipynb"):
         for cell in _code(read(path)):
-            for output in cell.outputs if "SentimentDemo(" in cell.source else []:
+            for output in cell.outputs if "LiveFigure(bars" in cell.source else []:
                 if "image/png" in output.get("data", {}):
                     return base64.b64decode(output.data["image/png"])
     return None

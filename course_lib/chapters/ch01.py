@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from course_lib.notebook.figures import probability_bars, probability_rows
+from course_lib.notebook.figures import probability_bars
 from course_lib.notebook.style import (
+    BESIDE,
     COLORS,
+    HEAT,
     INK,
     MUTED,
     PAPER,
     CourseFigure,
-    course_style,
-    direct_label,
-    finish,
+    drawable,
 )
 
 import numpy as np
@@ -40,8 +40,7 @@ def length_histogram(
     # The last half per cent would squeeze everything else to the left: the axis ends before it.
     end = max(int(np.percentile(values, 99.5)), (max_seq_length or 0) * 5 // 4, 1)
     cut = None if max_seq_length is None else float((values > max_seq_length).mean())
-    with course_style():
-        figure = CourseFigure(figsize=(7.2, 3.3))
+    with CourseFigure(figsize=(7.2, 3.3)) as figure:
         axes = figure.subplots()
         # Whole units a bar, and an edge exactly where the limit cuts.
         width = -(-end // 60)
@@ -57,7 +56,8 @@ def length_histogram(
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         for value, text, height in ((median, "median", 1.14), (high, "95th percentile", 1.03)):
             axes.plot([value, value], [0, top * height], color=INK, linewidth=1, marker="")
-            direct_label(axes, value, top * height, f"{text} {value:,}", INK, bbox=PAPER)
+            note = {**BESIDE, "color": INK, "bbox": PAPER}
+            axes.annotate(f"{text} {value:,}", (value, top * height), **note)
         if max_seq_length is not None:
             for bar, left in zip(bars, edges[:-1], strict=True):
                 if left > max_seq_length:
@@ -65,9 +65,10 @@ def length_histogram(
             limit = {"color": COLORS[1], "linewidth": 1.6, "linestyle": "--", "marker": ""}
             axes.axvline(max_seq_length + 0.5, **limit)
             text = f"max_seq_length {max_seq_length}\ncuts {cut:.1%} of the texts"
-            right = {"xytext": (6, 0), "ha": "left"}
-            side = right if max_seq_length < 0.7 * end else {"xytext": (-6, 0), "ha": "right"}
-            direct_label(axes, max_seq_length, top * 0.84, text, "#A84A00", **side, bbox=PAPER)
+            note = {**BESIDE, "color": "#A84A00", "bbox": PAPER}
+            if max_seq_length >= 0.7 * end:
+                note |= {"xytext": (-6, 0), "ha": "right"}
+            axes.annotate(text, (max_seq_length, top * 0.84), **note)
         axes.set_title(title or f"{values.size:,} texts")
         beyond = int((values > end).sum())
         if beyond:
@@ -80,7 +81,50 @@ def length_histogram(
         )
         if cut is not None:
             alt += f" A maximum of {max_seq_length} cuts {cut:.1%} of them."
-        return finish(figure, alt)
+        return figure.finish(alt)
+
+
+def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]) -> CourseFigure:
+    """Show how often each true label (row) was predicted as each label (column).
+
+    Args:
+        matrix: counts, shape [labels, labels], as `sklearn.metrics.confusion_matrix` returns.
+        label_names: the name of each row and column.
+    """
+    matrix, count = np.asarray(matrix), len(label_names)
+    label_names = [drawable(name) for name in label_names]
+    share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    accuracy = matrix.trace() / matrix.sum()
+    side = max(3.4, 0.62 * count + 1.6)
+    with CourseFigure(figsize=(side + 0.35, side)) as figure:
+        axes = figure.subplots()
+        axes.imshow(share, cmap=HEAT, vmin=0, vmax=1)
+        axes.set_xticks(range(count), label_names, rotation=0 if count < 6 else 45)
+        axes.set_yticks(range(count), label_names)
+        axes.set(xlabel="predicted", ylabel="true", title=f"Accuracy {accuracy:.1%}")
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, colors=INK)
+        # White lines between the cells tell them apart where the shades are close.
+        axes.set_xticks(np.arange(count + 1) - 0.5, minor=True)
+        axes.set_yticks(np.arange(count + 1) - 0.5, minor=True)
+        axes.grid(which="minor", color="white", linewidth=3)
+        axes.tick_params(which="minor", length=0)
+        for row, column in np.ndindex(matrix.shape):
+            color = "white" if share[row, column] > 0.55 else INK
+            large = count <= 4
+            text = f"{matrix[row, column]:,}"
+            where = {"ha": "center", "color": color}
+            if large:
+                axes.text(column, row - 0.06, text, va="center", fontsize=15, **where)
+                axes.text(
+                    column, row + 0.22, f"{share[row, column]:.1%} of row", va="center", **where
+                )
+            else:
+                axes.text(column, row, text, va="center", fontsize=9, **where)
+        rows = (
+            f"{label_names[i]}: {matrix[i, i]:,} of {matrix[i].sum():,} right" for i in range(count)
+        )
+        return figure.finish(f"Confusion matrix, accuracy {accuracy:.1%}. {'; '.join(rows)}.")
 
 
 def confident_mistakes(
@@ -94,7 +138,7 @@ def confident_mistakes(
         count: how many at most.
         max_characters: longer texts are shortened in the figure.
     """
-    _, rows = probability_rows(predictions)
+    rows = np.array([list(each["probabilities"].values()) for each in predictions])
     true = np.asarray(labels, dtype=int)
     wrong = np.flatnonzero(rows.argmax(axis=1) != true)
     chosen = wrong[np.argsort(-rows[wrong].max(axis=1), kind="stable")][:count]

@@ -9,9 +9,7 @@ from course_lib.notebook.style import (
     INK,
     MUTED,
     CourseFigure,
-    course_style,
     drawable,
-    finish,
 )
 
 import numpy as np
@@ -39,9 +37,8 @@ def pipeline_flow(
     low = -2.3 if side else -0.7
     box = {"boxstyle": "round,pad=0.02,rounding_size=0.08", "linewidth": 1.2}
     arrow = {"arrowstyle": "-|>", "color": MUTED, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
-    with course_style():
-        # One unit is 0.65 inches in both directions, so boxes keep their shape.
-        figure = CourseFigure(figsize=(0.65 * (right + 0.2), 0.65 * (0.7 - low)))
+    # One unit is 0.65 inches in both directions, so boxes keep their shape.
+    with CourseFigure(figsize=(0.65 * (right + 0.2), 0.65 * (0.7 - low))) as figure:
         axes = figure.subplots()
         axes.set(xlim=(-0.1, right + 0.1), ylim=(low, 0.7), xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
@@ -79,7 +76,7 @@ def pipeline_flow(
         alt = f"Boxes and arrows. It begins with {stages[0][0]}; {steps}."
         if side:
             alt += f" {side[0]} steers {calls[side[2]]}."
-        return finish(figure, alt)
+        return figure.finish(alt)
 
 
 def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 160) -> CourseFigure:
@@ -110,8 +107,7 @@ def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 1
         lines[name] = edges
         tallest = max(tallest, len(kinds))
     colors = ListedColormap(["white", COLORS[0], _PADDED])
-    with course_style():
-        figure = CourseFigure(figsize=(max(4.6, 2.35 * len(strategies)), 3.9))
+    with CourseFigure(figsize=(max(4.6, 2.35 * len(strategies)), 3.9)) as figure:
         grid = figure.subplots(1, len(strategies), squeeze=False, sharex=True, sharey=True)[0]
         for axes, (name, picture) in zip(grid, pictures.items(), strict=True):
             extent = (0, widest, len(picture), 0)
@@ -129,4 +125,4 @@ def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 1
         handles = [Patch(facecolor=COLORS[0]), Patch(facecolor=_PADDED)]
         figure.legend(handles, ["tokens", "padding"], loc="outside lower center", ncols=2)
         summary = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
-        return finish(figure, f"Rows of tokens and of padding. Share of padding: {summary}.")
+        return figure.finish(f"Rows of tokens and of padding. Share of padding: {summary}.")

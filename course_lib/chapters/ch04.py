@@ -9,11 +9,9 @@ from course_lib.notebook.style import (
     COLORS,
     INK,
     MUTED,
+    SERIES,
     CourseFigure,
-    course_style,
     drawable,
-    finish,
-    series_style,
 )
 from course_lib.training import span_scores
 
@@ -29,14 +27,13 @@ def size_comparison(models: Mapping[str, Mapping[str, float]]) -> CourseFigure:
             training step in milliseconds, "megabytes": memory of a training step}.
     """
     panels = {"ms": "one training step, ms", "megabytes": "memory of a training step, MB"}
-    with course_style():
-        figure = CourseFigure(figsize=(7.6, 3.9))
+    with CourseFigure(figsize=(7.6, 3.9)) as figure:
         grid = figure.subplots(1, 2, sharey=True)
         for axes, (key, label) in zip(grid, panels.items(), strict=True):
             for number, (name, model) in enumerate(models.items()):
                 axes.errorbar(
                     model[key], model["accuracy"], model["margin"], capsize=3, linestyle="",
-                    elinewidth=1.2, label=drawable(name), **series_style(number),
+                    elinewidth=1.2, label=drawable(name), **SERIES[number],
                 )  # fmt: skip
             axes.set(xlabel=label, xlim=(0, 1.1 * max(model[key] for model in models.values())))
             axes.grid(axis="y")
@@ -49,7 +46,7 @@ def size_comparison(models: Mapping[str, Mapping[str, float]]) -> CourseFigure:
             f"{name}: {model['accuracy']:.1%}, {model['ms']:.0f} ms, {model['megabytes']:.0f} MB"
             for name, model in models.items()
         )
-        return finish(figure, f"Accuracy against time and memory. {summary}.")
+        return figure.finish(f"Accuracy against time and memory. {summary}.")
 
 
 def answer_positions(
@@ -66,8 +63,7 @@ def answer_positions(
         named: how many of the highest bars of either kind carry their token.
     """
     heights = np.asarray([start, end], dtype=float)
-    with course_style():
-        figure = CourseFigure(figsize=(7.6, 3.2))
+    with CourseFigure(figsize=(7.6, 3.2)) as figure:
         axes = figure.subplots()
         top = 1.3 * float(heights.max())
         summary = []
@@ -92,7 +88,7 @@ def answer_positions(
         )  # fmt: skip
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):.0%}"))
-        return finish(figure, f"Probabilities over {len(tokens)} tokens: {' and '.join(summary)}.")
+        return figure.finish(f"Probabilities over {len(tokens)} tokens: {' and '.join(summary)}.")
 
 
 def seen_and_unseen(

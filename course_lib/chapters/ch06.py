@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from course_lib.notebook.style import (
     INK,
     MUTED,
+    SERIES,
     CourseFigure,
-    course_style,
     drawable,
-    finish,
-    series_style,
 )
 
 import numpy as np
@@ -38,8 +36,7 @@ def limit_costs(values: np.ndarray, limits: Mapping[str, float]) -> CourseFigure
     grid = np.linspace(0.06 * top, max(top, *limits.values()), 80)
     rounding, clipping = np.array([costs(limit) for limit in grid]).T
     total = rounding + clipping
-    with course_style():
-        figure = CourseFigure(figsize=(7.4, 4.9))
+    with CourseFigure(figsize=(7.4, 4.9)) as figure:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1, 1.25])
         above.hist(sizes, 120, color="#9DB8CC", log=True)
         above.set(title="How often a value is that large", ylabel="values")
@@ -48,7 +45,7 @@ def limit_costs(values: np.ndarray, limits: Mapping[str, float]) -> CourseFigure
         below.plot(grid, total, color=INK, marker="", linewidth=1.4, label="both")
         summary = []
         for number, (name, limit) in enumerate(limits.items()):
-            style = series_style(number)
+            style = SERIES[number]
             cost = sum(costs(limit))
             for axes in (above, below):
                 axes.axvline(limit, color=style["color"], linewidth=1.2, marker="", alpha=0.8)
@@ -68,4 +65,4 @@ def limit_costs(values: np.ndarray, limits: Mapping[str, float]) -> CourseFigure
         alt = (
             f"Values up to {top:.2f}, and the squared error against the limit. {'; '.join(summary)}"
         )
-        return finish(figure, alt + ".")
+        return figure.finish(alt + ".")

@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.notebook.style import (
+    BESIDE,
     COLORS,
     HEAT,
     INK,
     MARKERS,
     PAPER,
     CourseFigure,
-    course_style,
-    direct_label,
     drawable,
-    finish,
 )
 
 import numpy as np
@@ -36,8 +34,7 @@ def head_importance(
     worth = np.asarray(worth, dtype=float)
     share = worth / worth.max()
     layers, heads = share.shape
-    with course_style():
-        figure = CourseFigure(figsize=(max(4.0, 0.58 * heads + 1.0), 0.52 * layers + 1.1))
+    with CourseFigure(figsize=(max(4.0, 0.58 * heads + 1.0), 0.52 * layers + 1.1)) as figure:
         axes = figure.subplots()
         axes.imshow(share, cmap=HEAT, vmin=0, vmax=1, aspect="auto")
         for layer, head in np.ndindex(share.shape):
@@ -61,7 +58,7 @@ def head_importance(
             f"{most[1]} of layer {most[0]}, the least head {least[1]} of layer {least[0]}, with "
             f"{share.min():.0%} of that."
         )
-        return finish(figure, alt)
+        return figure.finish(alt)
 
 
 def width_tradeoff(
@@ -86,8 +83,7 @@ def width_tradeoff(
     low = min(min(values) for values in accuracy.values())
     high = max(max(values) for values in accuracy.values())
     spread = max(high - low, 0.04)
-    with course_style():
-        figure = CourseFigure(figsize=(8.2, 3.3))
+    with CourseFigure(figsize=(8.2, 3.3)) as figure:
         left, *bars = figure.subplots(1, 3, width_ratios=[2.1, 1, 1])
         for number, (name, values) in enumerate(accuracy.items()):
             style = {"color": COLORS[number], "marker": MARKERS[number]}
@@ -100,10 +96,9 @@ def width_tradeoff(
                     continue  # one label for one place
                 # series stand one above the other in the order of their values there
                 rank = sum(value < other for other in there)
-                beside: dict[str, Any] = {"xytext": (0, -9 if rank else 9), "ha": "center"}
-                beside["va"] = "top" if rank else "bottom"
-                beside["bbox"] = PAPER
-                direct_label(left, chosen, value, f"{value:.1%}", COLORS[number], **beside)
+                beside: dict[str, Any] = {**BESIDE, "ha": "center", "bbox": PAPER}
+                beside["xytext"], beside["va"] = ((0, -9), "top") if rank else ((0, 9), "bottom")
+                left.annotate(f"{value:.1%}", (chosen, value), color=COLORS[number], **beside)
         left.set(title="Accuracy", xlabel="width", ylim=(low - 0.22 * spread, high + 0.3 * spread))
         left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         left.legend(loc="lower right")
@@ -127,4 +122,4 @@ def width_tradeoff(
             for width, place in zip(at, order, strict=True)
             if chosen in (None, width)
         )
-        return finish(figure, f"Accuracy, time and size by width. {summary}.")
+        return figure.finish(f"Accuracy, time and size by width. {summary}.")

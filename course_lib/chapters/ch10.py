@@ -10,9 +10,7 @@ from course_lib.notebook.style import (
     INK,
     MARKERS,
     CourseFigure,
-    course_style,
     drawable,
-    finish,
 )
 
 import matplotlib
@@ -42,8 +40,7 @@ def threshold_tradeoff(
     grid = np.linspace(0.01, 0.99, 99)
     curves = np.array([figures(limit) for limit in grid]).T
     names = ("precision", "recall", "F1")
-    with course_style():
-        figure = CourseFigure(figsize=(8.4, 3.1))
+    with CourseFigure(figsize=(8.4, 3.1)) as figure:
         left, right = figure.subplots(1, 2)
         bins = np.linspace(0, 1, 21)
         texts, groups = [values[~has], values[has]], ["without the label", "with it"]
@@ -70,7 +67,7 @@ def threshold_tradeoff(
             right.set(title=f"At {threshold:.2f}: {shown}".replace("nan", "–"))
             alt += f" At {threshold:.2f}: {shown}."
         right.legend(loc="upper left", bbox_to_anchor=(1, 1))
-        return finish(figure, alt)
+        return figure.finish(alt)
 
 
 def taxonomy_tree(
@@ -93,9 +90,8 @@ def taxonomy_tree(
         children.setdefault(above, []).append(label)
     panels, heights = _panels(children, rows)
     depth = max(label.count(separator) for label in scores) + 1
-    with course_style():
-        size = 1.28 * depth * len(panels) + 0.9, 0.27 * max(heights) + 0.7
-        figure = CourseFigure(figsize=size)
+    size = 1.28 * depth * len(panels) + 0.9, 0.27 * max(heights) + 0.7
+    with CourseFigure(figsize=size) as figure:
         grid = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, roots in zip(grid, panels, strict=True):
             axes.set(xlim=(-0.02, depth), ylim=(max(heights) - 0.4, -0.6))
@@ -133,7 +129,7 @@ def taxonomy_tree(
         if ranked:
             best, worst = (f"{label} ({scores[label]:.2f})" for label in (ranked[-1], ranked[0]))
             alt += f" The best is {best}, the worst {worst}."
-        return finish(figure, alt)
+        return figure.finish(alt)
 
 
 def _panels(children: Mapping[str, list[str]], rows: int) -> tuple[list[list[str]], list[int]]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from course_lib.notebook.style import (
+    BESIDE,
     MUTED,
+    SERIES,
     CourseFigure,
-    course_style,
-    direct_label,
     drawable,
-    finish,
-    plain_numbers,
-    series_style,
 )
 
 
@@ -28,18 +25,17 @@ def latency_curves(
         ylabel: which latency it is.
         notes: what stands beside the points of the line drawn last, such as the number of clients.
     """
-    with course_style():
-        figure = CourseFigure(figsize=(7.2, 4.0))
+    with CourseFigure(figsize=(7.2, 4.0)) as figure:
         axes = figure.subplots()
         for number, (name, points) in enumerate(lines.items()):
-            style = {"markersize": 5, **series_style(number)}
+            style = {"markersize": 5, **SERIES[number]}
             axes.plot(*zip(*points, strict=True), label=drawable(name), **style)
         for note, (x, y) in zip(notes, points, strict=False):
-            direct_label(axes, x, y, str(note), MUTED, xytext=(0, -11), ha="center", fontsize=8)
+            below = {**BESIDE, "xytext": (0, -11), "ha": "center"}
+            axes.annotate(str(note), (x, y), color=MUTED, fontsize=8, **below)
         axes.set(xlabel="texts a second", ylabel=ylabel, yscale="log")
         axes.margins(y=0.12)  # room for a note below the lowest point
         axes.set_xlim(0, 1.06 * max(x for points in lines.values() for x, _ in points))
-        plain_numbers(axes.yaxis)
         axes.grid(axis="y", which="both")
         figure.legend(loc="outside upper center", ncols=2)
         summary = "; ".join(
@@ -47,4 +43,4 @@ def latency_curves(
             f"{points[-1][1]:.0f} ms at {points[-1][0]:.0f}"
             for name, points in lines.items()
         )
-        return finish(figure, f"{ylabel} against throughput. {summary}.")
+        return figure.finish(f"{ylabel} against throughput. {summary}.", plain=axes.yaxis)

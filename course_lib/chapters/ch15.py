@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from course_lib.notebook.style import (
     COLORS,
     MUTED,
+    SERIES,
     CourseFigure,
-    course_style,
     drawable,
-    finish,
-    series_style,
 )
 from course_lib.tasks.labels import FocalLoss, best_threshold, over_sample, under_sample
 
@@ -145,8 +143,7 @@ def precision_recall(
     flagged = values >= threshold
     recall = (has & flagged).sum() / has.sum()
     precision = (has & flagged).sum() / flagged.sum() if flagged.any() else 1.0
-    with course_style():
-        figure = CourseFigure(figsize=(6.4, 3.8))
+    with CourseFigure(figsize=(6.4, 3.8)) as figure:
         axes = figure.subplots()
         PrecisionRecallDisplay.from_predictions(
             has, values, ax=axes, color=COLORS[0], marker="", label="all thresholds"
@@ -161,7 +158,7 @@ def precision_recall(
         axes.grid()
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         alt = f"Precision against recall, {has.sum()} of {has.size} examples are of the class"
-        return finish(figure, f"{alt}. At the threshold {threshold:.2f}: {result}.")
+        return figure.finish(f"{alt}. At the threshold {threshold:.2f}: {result}.")
 
 
 def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> CourseFigure:
@@ -172,15 +169,14 @@ def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> Cours
         chance: accuracy of guessing.
     """
     sizes = sorted(set(points.index.get_level_values("examples")))
-    with course_style():
-        figure = CourseFigure(figsize=(7.2, 4.0))
+    with CourseFigure(figsize=(7.2, 4.0)) as figure:
         axes = figure.subplots()
         names = list(dict.fromkeys(points.index.get_level_values("learner")))
         for number, name in enumerate(names):
             line = points.xs(name, level="learner").sort_index()
             spread = [line["accuracy"] - line["low"], line["high"] - line["accuracy"]]
             shift = 1.04 ** (number - (len(names) - 1) / 2)  # so that bars do not hide each other
-            style = {"capsize": 3, "elinewidth": 1.2, **series_style(number)}
+            style = {"capsize": 3, "elinewidth": 1.2, **SERIES[number]}
             bars = np.maximum(spread, 0)
             axes.errorbar(line.index * shift, line["accuracy"], bars, label=drawable(name), **style)
         if chance is not None:
@@ -195,4 +191,4 @@ def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> Cours
             f"{name} with {size}: {row.accuracy:.1%} ({row.low:.1%} to {row.high:.1%})"
             for (name, size), row in zip(points.index, points.itertuples(), strict=True)
         )
-        return finish(figure, f"Accuracy by number of labelled examples. {summary}.")
+        return figure.finish(f"Accuracy by number of labelled examples. {summary}.")

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from course_lib.notebook import style
-from course_lib.notebook.style import COLORS, MUTED, CourseFigure, course_style, finish
+from course_lib.notebook.style import BESIDE, COLORS, MUTED, CourseFigure
 from course_lib.runtime import InputError
 from course_lib.runtime.machine import child_environment
 from course_lib.training import reproducible
@@ -41,8 +40,7 @@ def batch_peaks(
     peaks = {size: peak for size, peak in tried.items() if peak is not None}
     failed = sorted({size for size, peak in tried.items() if peak is None})
     crosses = {"marker": "X", "linestyle": "", "label": "did not fit"}
-    with course_style():
-        figure = CourseFigure(figsize=(6.8, 3.9))
+    with CourseFigure(figsize=(6.8, 3.9)) as figure:
         axes = figure.subplots()
         for values, look in (
             (peaks, {"color": COLORS[0], "label": "peak of the process"}),
@@ -53,8 +51,8 @@ def batch_peaks(
                 sizes, numbers = np.array(sorted(values.items()), dtype=float).T
                 axes.plot(sizes, numbers / MB, **look)
         axes.axhline(budget / MB, color=MUTED, linewidth=1, linestyle=":", marker="")
-        text = f"  budget {budget / MB:,.0f} MB"
-        style.direct_label(axes, 0, budget / MB, text, MUTED, xytext=(0, 4), va="bottom")
+        place = {**BESIDE, "color": MUTED, "xytext": (0, 4), "va": "bottom"}
+        axes.annotate(f"  budget {budget / MB:,.0f} MB", (0, budget / MB), **place)
         axes.set(xlabel="examples per batch", ylabel="MB", xlim=(0, 1.08 * max([*peaks, *failed])))
         axes.set_ylim(0, 1.15 * max(budget, *peaks.values()) / MB)
         axes.grid(axis="y")
@@ -64,7 +62,7 @@ def batch_peaks(
         alt = f"Peak memory in MB by examples per batch: {listed}. Budget {budget / MB:.0f} MB."
         if failed:
             alt += f" Too large: {', '.join(map(str, failed))}."
-        return finish(figure, alt)
+        return figure.finish(alt)
 
 
 def memory_price(frame: pd.DataFrame) -> CourseFigure:
@@ -78,8 +76,7 @@ def memory_price(frame: pd.DataFrame) -> CourseFigure:
         for parts, again in frame.index
     ]
     colors = [COLORS[1] if again else COLORS[0] for _, again in frame.index]
-    with course_style():
-        figure = CourseFigure(figsize=(7.6, 0.9 + 0.36 * len(names)))
+    with CourseFigure(figsize=(7.6, 0.9 + 0.36 * len(names))) as figure:
         panels = {"activations": "activations, MB", "milliseconds": "forward and backward, ms"}
         grid = figure.subplots(1, 2, sharey=True)
         for axes, (key, title) in zip(grid, panels.items(), strict=True):
@@ -93,7 +90,7 @@ def memory_price(frame: pd.DataFrame) -> CourseFigure:
             f"{name}: {row.activations:.0f} MB, {row.milliseconds:.0f} ms"
             for name, row in zip(names, frame.itertuples(), strict=True)
         )
-        return finish(figure, f"Memory of the activations, and time. {listed}.")
+        return figure.finish(f"Memory of the activations, and time. {listed}.")
 
 
 def kept_bytes(model: paddle.nn.Layer, batch: Batch) -> int:

@@ -13,9 +13,7 @@ from course_lib.notebook.style import (
     NEGATIVE,
     POSITIVE,
     CourseFigure,
-    course_style,
     drawable,
-    finish,
 )
 
 import numpy as np
@@ -56,8 +54,7 @@ def token_attributions(
         sign: LinearSegmentedColormap.from_list("sign", ["#FFFFFF", color])
         for sign, color in ((1, POSITIVE), (-1, NEGATIVE))
     }
-    with course_style():
-        figure = CourseFigure(figsize=(8.0, 0.72 * (line + 1) + 0.75))
+    with CourseFigure(figsize=(8.0, 0.72 * (line + 1) + 0.75)) as figure:
         axes = figure.subplots()
         for text, score, width, (x, y) in zip(texts, scores, widths, places, strict=True):
             share = abs(score) / largest
@@ -78,7 +75,7 @@ def token_attributions(
         best = [f"{texts[i]} ({scores[i]:+.2f})" for i in order[:3] if scores[i] > 0]
         worst = [f"{texts[i]} ({scores[i]:+.2f})" for i in order[::-1][:3] if scores[i] < 0]
         alt = f"{len(texts)} tokens. For {label}: {', '.join(best) or 'none'}. "
-        return finish(figure, f"{alt}Against it: {', '.join(worst) or 'none'}.")
+        return figure.finish(f"{alt}Against it: {', '.join(worst) or 'none'}.")
 
 
 def deletion_curves(
@@ -91,8 +88,7 @@ def deletion_curves(
         label: whose probability it is.
     """
     lines = {name: np.asarray(curve, dtype=float) for name, curve in curves.items()}
-    with course_style():
-        figure = CourseFigure(figsize=(7.0, 3.4))
+    with CourseFigure(figsize=(7.0, 3.4)) as figure:
         axes = figure.subplots()
         for name, curve in lines.items():
             every = max(1, curve.size // 8)
@@ -108,7 +104,7 @@ def deletion_curves(
         axes.grid(axis="y")
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1), title="masked first: mean")
         means = ", ".join(f"{name} {curve.mean():.2f}" for name, curve in lines.items())
-        return finish(figure, f"Probability while tokens are masked; mean of each curve: {means}.")
+        return figure.finish(f"Probability while tokens are masked; mean of each curve: {means}.")
 
 
 def attention_map(
@@ -123,9 +119,8 @@ def attention_map(
     weights = np.asarray(weights, dtype=float)
     count = len(tokens)
     names = [drawable(token, 6) for token in tokens]
-    with course_style():
-        side = min(8.0, max(3.6, 0.24 * count + 1.4))
-        figure = CourseFigure(figsize=(side + 0.9, side))
+    side = min(8.0, max(3.6, 0.24 * count + 1.4))
+    with CourseFigure(figsize=(side + 0.9, side)) as figure:
         axes = figure.subplots()
         picture = axes.imshow(weights, cmap=HEAT, vmin=0)
         size = 9 if count <= 30 else max(4, 270 / count)
@@ -141,7 +136,7 @@ def attention_map(
         bar.outline.set_visible(False)
         best = [int(place) for place in np.unravel_index(weights.argmax(), weights.shape)]
         alt = f"{title}: {count} tokens. The largest weight, {weights.max():.0%}, is that of "
-        return finish(figure, f"{alt}{tokens[best[0]]!r} looking at {tokens[best[1]]!r}.")
+        return figure.finish(f"{alt}{tokens[best[0]]!r} looking at {tokens[best[1]]!r}.")
 
 
 def attention_grid(maps: np.ndarray) -> CourseFigure:
@@ -152,8 +147,7 @@ def attention_grid(maps: np.ndarray) -> CourseFigure:
             scale of its own, from 0 to its largest weight.
     """
     layers, heads, tokens = maps.shape[:3]
-    with course_style():
-        figure = CourseFigure(figsize=(8.0, 8.0 * layers / max(heads, 4) + 0.7))
+    with CourseFigure(figsize=(8.0, 8.0 * layers / max(heads, 4) + 0.7)) as figure:
         grid = figure.subplots(layers, heads, squeeze=False)
         for layer, row in enumerate(grid):
             for head, axes in enumerate(row):
@@ -165,7 +159,7 @@ def attention_grid(maps: np.ndarray) -> CourseFigure:
             row[0].set_ylabel(f"layer {layer + 1}", fontsize=9)
         figure.suptitle("Attention of every head: each row of a picture is a token that looks")
         alt = f"{layers} rows of {heads} small pictures, {tokens} by {tokens} tokens each, one a "
-        return finish(figure, f"{alt}head; darker where a token (row) looks more at a column.")
+        return figure.finish(f"{alt}head; darker where a token (row) looks more at a column.")
 
 
 def layer_scatter(
@@ -180,8 +174,7 @@ def layer_scatter(
     """
     labels = np.asarray(labels, dtype=int)
     clouds = {name: np.asarray(cloud, dtype=float) for name, cloud in points.items()}
-    with course_style():
-        figure = CourseFigure(figsize=(8.0, 2.3))
+    with CourseFigure(figsize=(8.0, 2.3)) as figure:
         for axes, (name, cloud) in zip(
             np.atleast_1d(figure.subplots(1, len(clouds))), clouds.items(), strict=True
         ):
@@ -197,4 +190,4 @@ def layer_scatter(
         names = [drawable(name, 20) for name in names]
         figure.legend(handles, names, loc="outside lower center", ncols=len(names))
         alt = f"{labels.size} examples as points, marked by label ({', '.join(label_names)}), in "
-        return finish(figure, f"{alt}{len(clouds)} panels: {', '.join(clouds)}.")
+        return figure.finish(f"{alt}{len(clouds)} panels: {', '.join(clouds)}.")

@@ -15,9 +15,7 @@ from course_lib.notebook.style import (
     NEGATIVE,
     POSITIVE,
     CourseFigure,
-    course_style,
     drawable,
-    finish,
 )
 from course_lib.runtime import seed_everything
 from course_lib.tasks.tagging import (
@@ -132,8 +130,7 @@ def entity_text(
             widest = max(widest, x)
         places.append(own)
         line += 1
-    with course_style():
-        figure = CourseFigure(figsize=(8.4, 0.62 * line + 0.35))
+    with CourseFigure(figsize=(8.4, 0.62 * line + 0.35)) as figure:
         axes = figure.subplots()
         for text, own, marks in zip(texts, places, spans, strict=True):
             for first, end, kind in marks:
@@ -154,7 +151,7 @@ def entity_text(
             for text, marks in zip(texts, spans, strict=True)
             for first, end, kind in marks
         ]
-        return finish(figure, f"{len(texts)} texts. Marked: {', '.join(found) or 'nothing'}.")
+        return figure.finish(f"{len(texts)} texts. Marked: {', '.join(found) or 'nothing'}.")
 
 
 def transition_map(
@@ -171,9 +168,8 @@ def transition_map(
     names = [drawable(label, 10) for label in labels]
     largest = float(np.abs(scores).max()) or 1.0
     colors = LinearSegmentedColormap.from_list("signed", [NEGATIVE, "#FFFFFF", POSITIVE])
-    with course_style():
-        side = 4.4 if count <= 12 else 7.2
-        figure = CourseFigure(figsize=(side + 1.0, side))
+    side = 4.4 if count <= 12 else 7.2
+    with CourseFigure(figsize=(side + 1.0, side)) as figure:
         axes = figure.subplots()
         picture = axes.imshow(scores, cmap=colors, vmin=-largest, vmax=largest)
         size = 9 if count <= 12 else 7
@@ -195,4 +191,4 @@ def transition_map(
         for word, place in (("highest", scores.argmax()), ("lowest", scores.argmin())):
             row, column = map(int, np.unravel_index(place, scores.shape))
             summary.append(f"{word} {scores[row, column]:.2f}, {labels[row]} to {labels[column]}")
-        return finish(figure, f"{title}: {count} labels; {'; '.join(summary)}.")
+        return figure.finish(f"{title}: {count} labels; {'; '.join(summary)}.")

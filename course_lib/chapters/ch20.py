@@ -8,12 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from course_lib.data import batchify_fn, convert_example
 from course_lib.notebook.style import (
+    SERIES,
     CourseFigure,
-    course_style,
     drawable,
-    finish,
-    plain_numbers,
-    series_style,
 )
 from course_lib.tasks.search import BiEncoder, recall_at_k
 from course_lib.training.steps import train_steps
@@ -142,22 +139,20 @@ def recall_against_time(frame: pd.DataFrame, count: int) -> CourseFigure:
         count: the K of the recall that is drawn, with its interval.
     """
     columns = [f"{name}@{count}" for name in ("recall", "low", "high")]
-    with course_style():
-        figure = CourseFigure(figsize=(7.2, 3.8))
+    with CourseFigure(figsize=(7.2, 3.8)) as figure:
         axes = figure.subplots()
         for number, (name, row) in enumerate(frame.iterrows()):
             recall, low, high = row[columns]
             axes.errorbar(
                 row["ms"], recall, [[recall - low], [high - recall]], capsize=3, linestyle="",
-                elinewidth=1.2, label=drawable(str(name)), **series_style(number),
+                elinewidth=1.2, label=drawable(str(name)), **SERIES[number],
             )  # fmt: skip
         axes.set_xscale("log")
         axes.set(xlabel="milliseconds a query", ylabel=f"recall@{count}")
-        plain_numbers(axes.xaxis)
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.grid(axis="y")
         figure.legend(loc="outside right upper")
         summary = "; ".join(
             f"{name}: {row[columns[0]]:.1%} in {row['ms']:.3g} ms" for name, row in frame.iterrows()
         )
-        return finish(figure, f"Recall at {count} against time. {summary}.")
+        return figure.finish(f"Recall at {count} against time. {summary}.", plain=axes.xaxis)

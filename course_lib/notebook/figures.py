@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from course_lib.notebook.style import (
+    BESIDE,
     COLORS,
-    HEAT,
     INK,
     MARKERS,
     MUTED,
     NEGATIVE,
     POSITIVE,
+    SERIES,
     CourseFigure,
-    course_style,
-    direct_label,
     drawable,
-    finish,
-    series_style,
 )
 
 import numpy as np
@@ -33,8 +30,7 @@ def speed_accuracy(frame: pd.DataFrame) -> CourseFigure:
             bar reaches over the 95% interval of a model's difference from it.
     """
     first = frame["score"].iloc[0]
-    with course_style():
-        figure = CourseFigure(figsize=(7.2, 4.0))
+    with CourseFigure(figsize=(7.2, 4.0)) as figure:
         axes = figure.subplots()
         axes.axhline(first, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         for number, (name, row) in enumerate(frame.iterrows()):
@@ -43,7 +39,7 @@ def speed_accuracy(frame: pd.DataFrame) -> CourseFigure:
             axes.errorbar(
                 row["speedup"], row["score"], None if number == 0 else spread, capsize=3,
                 linestyle="", elinewidth=1.2, label=drawable(f"{name}, {row['megabytes']:.1f} MB"),
-                **series_style(number),
+                **SERIES[number],
             )  # fmt: skip
         axes.set(xlabel="times as fast as the first", ylabel="score")
         axes.set_xlim(0, 1.1 * frame["speedup"].max())
@@ -55,7 +51,7 @@ def speed_accuracy(frame: pd.DataFrame) -> CourseFigure:
             f"{row['megabytes']:.1f} MB"
             for name, row in frame.iterrows()
         )
-        return finish(figure, f"Accuracy against speed. {summary}.")
+        return figure.finish(f"Accuracy against speed. {summary}.")
 
 
 def difference_intervals(tables: Mapping[str, pd.DataFrame], unit: str = "") -> CourseFigure:
@@ -69,8 +65,7 @@ def difference_intervals(tables: Mapping[str, pd.DataFrame], unit: str = "") -> 
     frames = list(tables.values())
     names = [drawable(name) for name in frames[0].index]
     places = np.arange(len(names))
-    with course_style():
-        figure = CourseFigure(figsize=(8.4, 1.1 + 0.42 * len(names)))
+    with CourseFigure(figsize=(8.4, 1.1 + 0.42 * len(names))) as figure:
         panels = figure.subplots(1, len(frames), sharey=True, squeeze=False)[0]
         for axes, (title, frame) in zip(panels, tables.items(), strict=True):
             axes.axvline(0, color=INK, linewidth=1, marker="")
@@ -91,7 +86,7 @@ def difference_intervals(tables: Mapping[str, pd.DataFrame], unit: str = "") -> 
             )
             for title, frame in tables.items()
         )
-        return finish(figure, f"Differences with their intervals. {values}.")
+        return figure.finish(f"Differences with their intervals. {values}.")
 
 
 def window_map(
@@ -105,8 +100,7 @@ def window_map(
         answer: (first, end) of the stretch that is looked for.
     """
     holds = [answer is not None and a <= answer[0] and answer[1] <= b for a, b in windows]
-    with course_style(**{"hatch.linewidth": 0.6}):
-        figure = CourseFigure(figsize=(7.2, 1.1 + 0.34 * len(windows)))
+    with CourseFigure(figsize=(7.2, 1.1 + 0.34 * len(windows))) as figure:
         axes = figure.subplots()
         for row, ((first, end), whole) in enumerate(zip(windows, holds, strict=True)):
             style = {"color": COLORS[0] if whole or answer is None else "#9DB8CC"}
@@ -129,54 +123,10 @@ def window_map(
         alt = f"{len(windows)} overlapping windows over a text of {length:,}"
         if answer is not None:
             alt += f"; {sum(holds)} of them hold the whole answer"
-        return finish(figure, alt + ".")
+        return figure.finish(alt + ".")
 
 
-def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]) -> CourseFigure:
-    """Show how often each true label (row) was predicted as each label (column).
-
-    Args:
-        matrix: counts, shape [labels, labels], as `sklearn.metrics.confusion_matrix` returns.
-        label_names: the name of each row and column.
-    """
-    matrix, count = np.asarray(matrix), len(label_names)
-    label_names = [drawable(name) for name in label_names]
-    share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    accuracy = matrix.trace() / matrix.sum()
-    side = max(3.4, 0.62 * count + 1.6)
-    with course_style():
-        figure = CourseFigure(figsize=(side + 0.35, side))
-        axes = figure.subplots()
-        axes.imshow(share, cmap=HEAT, vmin=0, vmax=1)
-        axes.set_xticks(range(count), label_names, rotation=0 if count < 6 else 45)
-        axes.set_yticks(range(count), label_names)
-        axes.set(xlabel="predicted", ylabel="true", title=f"Accuracy {accuracy:.1%}")
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0, colors=INK)
-        # White lines between the cells tell them apart where the shades are close.
-        axes.set_xticks(np.arange(count + 1) - 0.5, minor=True)
-        axes.set_yticks(np.arange(count + 1) - 0.5, minor=True)
-        axes.grid(which="minor", color="white", linewidth=3)
-        axes.tick_params(which="minor", length=0)
-        for row, column in np.ndindex(matrix.shape):
-            color = "white" if share[row, column] > 0.55 else INK
-            large = count <= 4
-            text = f"{matrix[row, column]:,}"
-            where = {"ha": "center", "color": color}
-            if large:
-                axes.text(column, row - 0.06, text, va="center", fontsize=15, **where)
-                axes.text(
-                    column, row + 0.22, f"{share[row, column]:.1%} of row", va="center", **where
-                )
-            else:
-                axes.text(column, row, text, va="center", fontsize=9, **where)
-        rows = (
-            f"{label_names[i]}: {matrix[i, i]:,} of {matrix[i].sum():,} right" for i in range(count)
-        )
-        return finish(figure, f"Confusion matrix, accuracy {accuracy:.1%}. {'; '.join(rows)}.")
-
-
-def probability_rows(predictions: Sequence[Mapping]) -> tuple[list[str], np.ndarray]:
+def _probability_rows(predictions: Sequence[Mapping]) -> tuple[list[str], np.ndarray]:
     names = list(predictions[0]["probabilities"])
     rows = [[each["probabilities"][name] for name in names] for each in predictions]
     return [drawable(name) for name in names], np.asarray(rows, dtype=float)
@@ -197,13 +147,13 @@ def probability_bars(
         title: printed above.
         max_characters: longer texts are shortened in the figure.
     """
-    label_names, rows = probability_rows(predictions)
+    label_names, rows = _probability_rows(predictions)
     texts = [drawable(each["text"], max_characters) for each in predictions]
     two = len(label_names) == 2
     palette = (NEGATIVE, POSITIVE) if two else COLORS
     hatches = ("////", "") if two else ("", "////", "", "....", "", "\\\\\\\\")
-    with course_style(**{"hatch.linewidth": 0.6}):
-        figure = CourseFigure(figsize=(7.6, 0.95 + 0.42 * len(texts)))
+    thin = {"hatch.linewidth": 0.6}
+    with CourseFigure(thin, figsize=(7.6, 0.95 + 0.42 * len(texts))) as figure:
         axes = figure.subplots()
         heights = np.arange(len(texts))
         left = np.zeros(len(texts))
@@ -227,7 +177,7 @@ def probability_bars(
             for height, label in zip(heights, labels, strict=True):
                 text = f"labelled {label_names[label]}"
                 color = palette[label % len(palette)]
-                direct_label(axes, 1, height, text, color, annotation_clip=False)
+                axes.annotate(text, (1, height), color=color, annotation_clip=False, **BESIDE)
         ends = {"fontsize": 10, "va": "bottom", "transform": axes.get_xaxis_transform()}
         if two:
             axes.text(0, 1.02, label_names[0], color=NEGATIVE, ha="left", **ends)
@@ -245,7 +195,7 @@ def probability_bars(
             f"{text}: {label_names[best]} {row[best]:.0%}"
             for text, row, best in zip(short, rows, likely, strict=True)
         )
-        return finish(figure, f"Probabilities. {'; '.join(parts)}.")
+        return figure.finish(f"Probabilities. {'; '.join(parts)}.")
 
 
 def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
@@ -276,8 +226,7 @@ def learning_curves(
     steps = np.arange(1, values.size + 1)
     smooth = _running_mean(values, max(1, values.size // 20))
     panels = 2 if len(dev_accuracy) else 1
-    with course_style():
-        figure = CourseFigure(figsize=(4.4 * panels, 3.2))
+    with CourseFigure(figsize=(4.4 * panels, 3.2)) as figure:
         grid = figure.subplots(1, panels, squeeze=False)[0]
         left = grid[0]
         left.plot(steps, values, color=COLORS[0], alpha=0.25, linewidth=1, marker="")
@@ -296,7 +245,8 @@ def learning_curves(
             sign = 1 if end >= ends[index - 1] and (end, index) != (ends[index - 1], 1) else -1
             position = end + sign * push
             at = values.size if index == 0 else dev_steps[-1]
-            direct_label(left, at, position, f"{name} {end:.2f}", COLORS[index], xytext=(8, 0))
+            place = {**BESIDE, "xytext": (8, 0)}
+            left.annotate(f"{name} {end:.2f}", (at, position), color=COLORS[index], **place)
         alt = f"Training loss over {values.size} steps, from {values[0]:.2f} to {smooth[-1]:.2f}"
         if len(dev_loss):
             alt += f"; dev loss ends at {dev_loss[-1]:.2f}"
@@ -310,17 +260,17 @@ def learning_curves(
             right.set_ylim(floor - 0.12 * spread, min(1.0, max(dev_accuracy) + 0.3 * spread))
             right.yaxis.set_major_formatter(PercentFormatter(1, decimals=0 if spread > 0.1 else 1))
             best = int(np.argmax(dev_accuracy))
-            place = {"xytext": (0, 9), "ha": "center", "va": "bottom"}
-            text = f"best {dev_accuracy[best]:.1%}"
-            direct_label(right, dev_steps[best], dev_accuracy[best], text, color, **place)
+            place = {**BESIDE, "xytext": (0, 9), "ha": "center", "va": "bottom"}
+            text, point = f"best {dev_accuracy[best]:.1%}", (dev_steps[best], dev_accuracy[best])
+            right.annotate(text, point, color=color, **place)
             if chance is not None:
                 right.axhline(chance, color=MUTED, linewidth=1, linestyle=":", marker="")
-                place = {"xytext": (0, 4), "va": "bottom"}
-                direct_label(right, 0, chance, f"  guessing {chance:.0%}", MUTED, **place)
+                place = {**BESIDE, "xytext": (0, 4), "va": "bottom"}
+                right.annotate(f"  guessing {chance:.0%}", (0, chance), color=MUTED, **place)
             alt += f". Dev accuracy is best, {dev_accuracy[best]:.1%}, at step {dev_steps[best]}"
         for axes in grid:
             axes.grid(axis="y")
             ticks = MaxNLocator(5, integer=True).tick_values(0, values.size)
             axes.set_xticks([tick for tick in ticks if 0 <= tick <= values.size])
             axes.yaxis.set_major_locator(MaxNLocator(5))
-        return finish(figure, alt + ".")
+        return figure.finish(alt + ".")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from course_lib.runtime import InputError, data_dir
 
 import matplotlib
 from matplotlib import font_manager
-from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -61,15 +61,63 @@ _STYLE = {
 }
 
 
+# A label right of a point, for `annotate`, and the look of the first series, the second, ...
+BESIDE = {"textcoords": "offset points", "xytext": (6, 0), "ha": "left", "va": "center"}
+SERIES = 3 * [
+    {"color": color, "marker": marker} for color, marker in zip(COLORS, MARKERS, strict=True)
+]
+
+
 class CourseFigure(Figure):
-    """A Figure that notebooks show at twice the screen's resolution, with a text alternative."""
+    """A figure in the course's style, at twice the screen's resolution, with a text alternative.
+
+        with CourseFigure(figsize=(7, 4)) as figure:
+            figure.subplots().plot([1, 2])
+            return figure.finish("A line that rises.")
+
+    Args:
+        settings: of matplotlib, on top of the style.
+        **options: those of `matplotlib.figure.Figure`.
+    """
 
     alt: str = ""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, **options: object) -> None:
+        self._style = ExitStack()
+        self._settings = dict(settings or {})
+        with _course_style(self._settings):
+            super().__init__(**options)
+
+    def __enter__(self) -> CourseFigure:
+        self._style.enter_context(_course_style(self._settings))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._style.close()
+
+    def finish(self, alt: str, plain: Axis | None = None) -> CourseFigure:
+        """Give the drawn figure its text alternative and a size in whole pixels.
+
+        Args:
+            plain: a logarithmic axis: 1, 2, 5, 10, ... are written there, and nothing that could
+                overlap between them.
+        """
+        self.alt = alt
+        if plain is not None:
+            plain.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            plain.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            plain.set_minor_formatter(NullFormatter())
+        # Whole pixels, and a trace more: matplotlib before 3.11 cuts fractions off.
+        size = (self.get_size_inches() * self.dpi).round()
+        self.set_size_inches((size + 0.01) / self.dpi)
+        # Ticks are created on drawing: draw now, while the course's style holds.
+        self.draw_without_rendering()
+        return self
 
     def _repr_png_(self) -> tuple[bytes, dict[str, object]]:
         buffer = io.BytesIO()
         # Without the version of matplotlib in it, the same figure gives the same bytes.
-        with course_style():
+        with _course_style():
             self.savefig(buffer, format="png", dpi=2 * self.dpi, metadata={"Software": None})
         width, height = (round(inches * self.dpi) for inches in self.get_size_inches())
         return buffer.getvalue(), {"width": width, "height": height, "alt": self.alt}
@@ -94,23 +142,12 @@ def use_course_style() -> None:
 
 
 @contextmanager
-def course_style(**settings: object) -> Iterator[None]:
+def _course_style(settings: Mapping[str, object] | None = None) -> Iterator[None]:
     """Draw in the course's style, with these settings on top, and leave others' as they were."""
     with matplotlib.rc_context():
         use_course_style()
-        matplotlib.rcParams.update(settings)
+        matplotlib.rcParams.update(settings or {})
         yield
-
-
-def finish(figure: CourseFigure, alt: str) -> CourseFigure:
-    """Give a drawn figure its text alternative and a size in whole pixels."""
-    figure.alt = alt
-    # Whole pixels, and a trace more: matplotlib before 3.11 cuts fractions off, later ones round.
-    size = (figure.get_size_inches() * figure.dpi).round()
-    figure.set_size_inches((size + 0.01) / figure.dpi)
-    # Ticks are created on drawing: draw now, while the course's style holds.
-    figure.draw_without_rendering()
-    return figure
 
 
 @lru_cache
@@ -126,21 +163,3 @@ def drawable(text: str, characters: int | None = None) -> str:
     # matplotlib reads what stands between two dollar signs as a formula.
     flat = flat.replace("$", "\uff04")
     return "".join(char if ord(char) in _glyphs() else "\u25a1" for char in flat)
-
-
-def series_style(number: int) -> dict[str, str]:
-    """Colour and marker of the series of that number; after six they begin anew."""
-    return {"color": COLORS[number % len(COLORS)], "marker": MARKERS[number % len(MARKERS)]}
-
-
-def direct_label(axes: Axes, x: float, y: float, text: str, color: str, **placement) -> None:
-    """Write beside a point what a legend would say; right of it unless `placement` says else."""
-    placement = {"xytext": (6, 0), "ha": "left", "va": "center", **placement}
-    axes.annotate(text, (x, y), textcoords="offset points", color=color, **placement)
-
-
-def plain_numbers(axis) -> None:
-    """Write 1, 2, 5, 10, 20 at a logarithmic axis, and nothing that could overlap between them."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())

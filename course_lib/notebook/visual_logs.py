@@ -145,7 +145,7 @@ def screenshot(
     with tempfile.TemporaryDirectory() as directory:
         picture = Path(directory, "page.png")
         options = [f"--window-size={size[0]},{size[1]}", "--hide-scrollbars"]
-        if browse(url, *options, f"--screenshot={picture}") is None:
+        if _browse(url, *options, f"--screenshot={picture}") is None:
             return None
         if not picture.is_file():
             warnings.warn(f"the browser gives no picture of {url}", stacklevel=2)
@@ -155,7 +155,7 @@ def screenshot(
     return Path(path)
 
 
-def browse(url: str, *options: str) -> str | None:
+def _browse(url: str, *options: str) -> str | None:
     """Open a page in a browser without a window; see `screenshot`.
 
     Args:
