@@ -256,11 +256,8 @@ def record(directory: Path, temporary: Path, old: Sequence[Path] = ()) -> None:
         for name, size_and_hash in before.get("files", {}).items()
         if (directory / name).is_file() and directory / name not in old
     }
-    names = [
-        file.name
-        for file in temporary.iterdir()
-        if file.suffix in (PROGRAM, WEIGHTS, ONNX) or file.name in VOCABULARIES
-    ]
+    made, models = [file.name for file in temporary.iterdir()], (PROGRAM, WEIGHTS, ONNX)
+    names = [name for name in made if name.endswith(models) or name in VOCABULARIES]
     description["files"] |= describe_files(temporary, names)
     write_description(temporary, description)
 
