@@ -88,10 +88,6 @@ def test_both_builds_of_paddle_at_once_are_broken(monkeypatch):
     assert levels(doctor._check_packages()) == [OK, BROKEN]
 
 
-def test_a_copy_without_the_locks_is_only_noticed(tmp_path):
-    assert levels([doctor._check_pins(tmp_path)]) == [NOTICE]
-
-
 @pytest.mark.parametrize(
     ("last_words", "fix"),
     [
@@ -180,9 +176,10 @@ def test_gpus(card, problem, text, fix):
     assert text in finding.message and card.name in finding.message and fix in finding.fix
 
 
-def test_no_gpu_and_a_silent_driver(tmp_path):
+def test_no_gpu_a_silent_driver_and_a_copy_without_the_locks(tmp_path):
     assert levels(doctor._check_gpu([], driver_files=tmp_path / "none")) == [OK]
     assert levels(doctor._check_gpu([], driver_files=tmp_path)) == [NOTICE]
+    assert levels([doctor._check_pins(tmp_path)]) == [NOTICE]
 
 
 def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys):

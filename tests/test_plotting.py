@@ -38,7 +38,7 @@ from course_lib.notebook.figures import (
     probability_bars,
     window_map,
 )
-from course_lib.notebook.style import COLORS, FONT_FILE, MARKERS, use_course_style
+from course_lib.notebook.style import COLORS, FONT_FILE, MARKERS
 from course_lib.runtime import data_dir
 
 import matplotlib
@@ -229,17 +229,6 @@ def test_figures_leave_no_trace():
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
-def test_style_for_figures_drawn_by_hand():
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context():
-        use_course_style()
-        figure = Figure()
-        figure.subplots().set_title("准确率 −0.5")
-        FigureCanvasAgg(figure).draw()
-
-
 def test_font_has_every_character_of_the_reviews():
     from matplotlib.font_manager import get_font
 
@@ -306,27 +295,11 @@ def test_figure_says_and_shows_its_numbers(name):
     assert written - set(texts_of(figure)) == set()
 
 
-def test_mistakes_are_the_surest_first():
-    figure = drawn("mistakes")
-    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert "3 mistakes in 4 texts" in figure.get_suptitle()
-    assert [name[:2] for name in names] == ["房间", "电池", "co"]
-    assert all(len(name) <= 26 for name in names)
-
-
 def test_padding_is_drawn_for_the_first_batch_and_counted_over_all():
     few = padding_map({"plain": [[4, 1], [3, 2], [2, 2]]}, rows=4)
     picture = few.axes[0].images[0].get_array()
     assert picture.tolist() == [[1, 1, 1, 1], [1, 2, 2, 2], [1, 1, 1, 0], [1, 1, 2, 0]]
     assert "22%" in few.axes[0].get_title(loc="left")  # 14 tokens in 18 cells
-
-
-def test_only_the_likeliest_answers_and_the_chosen_width_are_named():
-    named = set(texts_of(answer_positions(["甲", "乙", "丙"], [0.2, 0.7, 0.1], [0, 0.3, 0.7], 1)))
-    assert {"乙", "丙"} <= named and "甲" not in named
-    assert "0.75" not in drawn("width").alt
-    meeting = width_tradeoff(*WIDTHS, chosen=1).axes[0]
-    assert [text.get_text() for text in meeting.texts] == ["90.0%"]
 
 
 def test_the_description_quotes_little_of_each_text():
@@ -380,10 +353,6 @@ def test_the_tree_shows_each_label_below_its_parent():
     assert "best is 店##好 (1.00), the worst 店##好##位置很方便的😀 (0.20)" in figure.alt
     boxes = [patch.get_facecolor() for patch in figure.axes[0].patches]
     assert len(boxes) == 5 and boxes[3] != boxes[1], "drawn from the leaves up"
-    wide = taxonomy_tree({f"{root}{leaf}": 0.5 for root in "甲乙丙" for leaf in (
-        "", "##一", "##二")}, rows=4)  # fmt: skip
-    shown = [{text.get_text() for text in axes.texts} for axes in wide.axes[:2]]
-    assert {"甲", "乙"} <= shown[0] and "丙" in shown[1], "whole trees share a column"
 
 
 def test_a_threshold_gives_what_can_be_counted():
@@ -406,9 +375,6 @@ def test_tokens_are_coloured_by_their_sign_and_carry_it():
     assert blue[2] > blue[0] and red[0] > red[2] and min(pale) > 0.95
     assert axes.patches[2].get_y() > axes.patches[1].get_y(), "two characters a line"
     assert "For positive: 好 (+2.00), 的 (+0.01). Against it: 坏 (-1.00)." in figure.alt
-    signs = token_attributions(["好", "坏"], [1, -1], values=False)
-    assert [text.get_text() for text in signs.axes[0].texts] == ["好", "+", "坏", "–"]
-    assert "For the label: none. Against it: none" in token_attributions(["好"], [0]).alt
 
 
 def test_a_precision_recall_curve_goes_through_its_threshold():
@@ -420,10 +386,3 @@ def test_a_precision_recall_curve_goes_through_its_threshold():
     assert point.get_xydata().tolist() == [[0.5, 0.5]] and chance.get_ydata()[0] == 0.5
     assert "recall 0.50, precision 0.50" in figure.alt
     assert "recall 0.00, precision 1.00" in precision_recall([0.2], [True], 0.9).alt
-
-
-def test_gains_are_told_apart_by_what_their_intervals_say():
-    lines = drawn("gains").axes[0].lines
-    points = [line for line in lines if line.get_linestyle() == "None"]
-    assert [line.get_marker() for line in points] == ["o", "v", "s"]
-    assert len({line.get_color() for line in points}) == 3

@@ -100,16 +100,6 @@ def test_the_page_draws_the_same_and_is_gone_afterwards(run, tmp_path):
     assert 0.05 < blue.mean() < 0.4, "the bar at the top of VisualDL's page is blue"
 
 
-def test_a_port_in_use_is_said(run):
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        in_use = pytest.raises(InputError, match=f"port {port}: cannot be used")
-        with in_use, visualdl_page(run[0], port):
-            pass
-
-
 @pytest.mark.parametrize(
     ("does", "words"),
     [
@@ -130,17 +120,6 @@ for option; do case $option in --screenshot=*) page=${{option#*=}}; esac; done
     with pytest.warns(UserWarning, match=words):
         assert screenshot("http://127.0.0.1/", tmp_path / "page.png") is None
     assert [path.name for path in tmp_path.iterdir()] == ["chromium"]
-
-
-def test_a_browser_that_hangs_once_is_started_again(tmp_path, monkeypatch):
-    program = tmp_path / "chromium"
-    program.write_text(f"""#!/bin/sh
-if [ -e {tmp_path}/hung ]; then echo shown; else touch {tmp_path}/hung; exec sleep 600; fi
-""")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(visual_logs, "_PATIENCE", 3)
-    assert visual_logs._browse("http://127.0.0.1/", "--dump-dom") == "shown\n"
 
 
 @pytest.mark.browser

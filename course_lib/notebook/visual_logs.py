@@ -61,24 +61,22 @@ def read_scalars(log_dir: str | os.PathLike) -> pd.DataFrame:
 
 
 @contextlib.contextmanager
-def visualdl_page(log_dir: str | os.PathLike, port: int | None = None) -> Iterator[str]:
+def visualdl_page(log_dir: str | os.PathLike) -> Iterator[str]:
     """Serve VisualDL's page on this machine, for this machine, inside the block.
-
-    Args:
-        port: by default a free one.
 
     Yields:
         The address of the page. Below it, `api/runs` names the runs, and
         `api/scalar/list?run=RUN&tag=TAG` gives the values that are drawn.
 
     Raises:
-        InputError: the directory does not exist; the port is in use; the server ends or does not
-            answer.
+        InputError: the directory does not exist; the server ends or does not answer.
     """
     directory = Path(log_dir)
     if not directory.is_dir():
         raise InputError(directory, "does not exist", "a directory of VisualDL logs")
-    port = _free_port(port or 0)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     command = [sys.executable, "-m", "visualdl.server.app", "--logdir", "."]
     command += ["--host", "127.0.0.1", "--port", str(port), "--disable-telemetry", "--language=en"]
     with (
@@ -99,17 +97,6 @@ def _running(command: list[str], **options) -> Iterator[subprocess.Popen]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _free_port(wanted: int) -> int:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", wanted))
-        except OSError as error:
-            problem = f"cannot be used ({error.strerror})"
-            raise InputError(f"port {wanted}", problem, "a free port") from error
-        return probe.getsockname()[1]
 
 
 def _wait_for(server: subprocess.Popen, url: str, output) -> None:
