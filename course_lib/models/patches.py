@@ -1,11 +1,14 @@
 """All that the course replaces in paddle 2.6.2 and PaddleNLP 2.8.1, and why.
 
-`apply`, which importing `course_lib.models` calls, replaces two functions for the whole process:
+`apply`, which importing `course_lib.models` calls, replaces for the whole process:
 
 - `paddle.nn.LayerNorm.forward`: on the CPU, paddle's layer_norm gives a wrong derivative by its
   input, without a message, where its scale is frozen. So training that freezes one above parts
-  that learn (biases only, adapters) goes astray. Without a scale the derivative is right, and the
-  scale is then multiplied outside.
+  that learn (biases only, adapters) goes astray. `course_lib.models.kernels` has a right one, and
+  a faster one. Where that does not apply: without a scale the derivative is right, and the scale
+  is then multiplied outside.
+- `paddle.nn.MultiHeadAttention.forward`, `functional.dropout` and `functional.gelu`, because those
+  of `course_lib.models.kernels` are faster on a CPU; not if COURSE_TUNING leaves `kernels` out.
 - `paddlenlp.transformers.model_utils._load_state_dict_into_model`: PaddleNLP casts float16 weights
   to the model's float32, but compares names before it has removed the prefix (`ernie.`). So
   loading the bare encoder (`AutoModel`) from a file of a model with a head stops with
@@ -26,7 +29,9 @@ import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+from course_lib.models import kernels
 from course_lib.models.pickles import paddle_load, read_pickle
+from course_lib.runtime import applied
 
 import paddle
 from paddle.nn import functional
@@ -39,9 +44,14 @@ _lock, _open = threading.Lock(), [0]
 
 
 def apply() -> None:
-    """Replace both functions in this process; calling it again does no harm."""
+    """Replace the functions in this process; calling it again does no harm."""
     model_utils._load_state_dict_into_model = _load_without_prefix
-    paddle.nn.LayerNorm.forward = _normalize_then_scale
+    if not applied()["kernels"]["applied"]:
+        paddle.nn.LayerNorm.forward = _normalize_then_scale
+        return
+    paddle.nn.LayerNorm.forward = _layer_norm
+    paddle.nn.MultiHeadAttention.forward = kernels.attention
+    functional.dropout, functional.gelu = kernels.dropout, kernels.gelu
 
 
 def _load_without_prefix(model_to_load, state_dict: dict, start_prefix: str):
@@ -50,6 +60,13 @@ def _load_without_prefix(model_to_load, state_dict: dict, start_prefix: str):
             if name.startswith(start_prefix):
                 state_dict[name.removeprefix(start_prefix)] = state_dict.pop(name)
     return upstream_load_state(model_to_load, state_dict, "")
+
+
+def _layer_norm(self: paddle.nn.LayerNorm, input: paddle.Tensor) -> paddle.Tensor:
+    whole = len(self._normalized_shape) == 1 and self.weight is not None and self.bias is not None
+    if whole and kernels.trains(input) and self.weight.dtype == self.bias.dtype == input.dtype:
+        return kernels.layer_norm(input, self.weight, self.bias, self._epsilon)
+    return _normalize_then_scale(self, input)
 
 
 def _normalize_then_scale(self: paddle.nn.LayerNorm, input: paddle.Tensor) -> paddle.Tensor:

@@ -142,7 +142,7 @@ def fit(
                 loss = (criterion or F.cross_entropy)(logits, labels)
                 loss.backward()
                 optimizer.step()
-                optimizer.clear_grad()
+                optimizer.clear_grad(set_to_zero=False)  # zeros would be added to
                 run.end_step(float(loss), logits, labels, optimizer.get_lr())
                 scheduler.step()
 
