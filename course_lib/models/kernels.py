@@ -2,7 +2,7 @@
 
 Paddle 2.6.2 runs dropout, softmax, GELU and layer_norm's gradient on one thread, and often copies
 tensors. Here the same mathematics runs over blocks that fit into a processor's cache. What is not
-float32 training on a CPU (a GPU, static graphs, export, `no_grad`, AMP, other types) goes to the
+float32 training on a CPU (a GPU, static graphs, export, `no_grad`, other types) goes to the
 function that `course_lib.models.patches` has replaced.
 
 The bits depend on the seed, not on threads: blocks have a fixed size, and sums over them a fixed
@@ -31,9 +31,8 @@ def trains(x) -> bool:
     """Say whether these kernels may compute with x: float32, on a CPU, with gradients."""
     if not paddle.in_dynamic_mode() or not paddle.is_grad_enabled():
         return False
-    mixed = paddle.framework._dygraph_tracer()._amp_level != paddle.base.core.AmpLevel.O0
     plain = isinstance(x, paddle.Tensor) and x.dtype == paddle.float32 and x.size > 0
-    return plain and not mixed and x.place.is_cpu_place()
+    return plain and x.place.is_cpu_place()
 
 
 def layer_norm(x: paddle.Tensor, scale, shift, epsilon: float) -> paddle.Tensor:
