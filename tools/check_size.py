@@ -33,13 +33,13 @@ BUDGETS = {
 }
 LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
-    "course_lib/runtime": 1_899,
-    "course_lib/models": 1483,
+    "course_lib/runtime": 1955,
+    "course_lib/models": 1815,
     "course_lib/deploy": 2380,
     "course_lib/tasks": 4027,
-    "course_lib without chapters": 19_563,
-    "tests": 19_542,
-    "public names outside chapters": 399,
+    "course_lib without chapters": 19_660,
+    "tests": 19_910,
+    "public names outside chapters": 405,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60
