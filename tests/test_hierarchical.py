@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 
 import course_lib  # noqa: F401
+from course_lib.chapters.ch10 import unfold
 from course_lib.cli.hierarchical import main
 from course_lib.runtime import InputError, data_dir
 from course_lib.tasks.hierarchical import (
@@ -46,14 +48,12 @@ def test_a_path_has_one_parent_and_a_level_a_part():
 
 
 def test_a_graph_unfolds_into_paths():
-    paths = Taxonomy.unfold(DIAMOND)
-    assert set(paths.labels) == {
-        "动物", "动物##哺乳", "动物##卵生", "动物##哺乳##鸭嘴兽", "动物##卵生##鸭嘴兽"
-    }  # fmt: skip
-    assert paths.nodes["鸭嘴兽"] == ("动物##哺乳##鸭嘴兽", "动物##卵生##鸭嘴兽")
-    assert all(len(labels) == 1 for name, labels in paths.nodes.items() if name != "鸭嘴兽")
-    skip = Taxonomy.unfold({"c": ["a", "b"], "b": ["a"]})
-    assert set(skip.labels) == {"a", "a##b", "a##c", "a##b##c"}
+    paths = unfold(DIAMOND)
+    assert paths["动物"] == ["动物"] and paths["卵生"] == ["动物##卵生"]
+    assert paths["鸭嘴兽"] == ["动物##哺乳##鸭嘴兽", "动物##卵生##鸭嘴兽"]
+    assert unfold({"c": ["a", "b"], "b": ["a"]})["c"] == ["a##c", "a##b##c"]
+    with pytest.raises(ValueError, match="cycle"):
+        unfold({"a": ["b"], "b": ["a"], "c": []})
 
 
 def test_rows_become_zeros_and_ones_and_back():
@@ -83,19 +83,6 @@ def test_rows_become_zeros_and_ones_and_back():
 def test_labels_that_are_none_are_refused(labels, words):
     with pytest.raises(InputError, match=words):
         Taxonomy(labels)
-
-
-@pytest.mark.parametrize(
-    ("edges", "words"),
-    [
-        ({"a": ["b"], "b": ["a"], "c": []}, "above and below each other"),
-        ({"a": ["a"]}, "above and below each other"),
-        ({"a##b": ["c"]}, "has no parent"),
-    ],
-)
-def test_graphs_that_are_none_are_refused(edges, words):
-    with pytest.raises(InputError, match=words):
-        Taxonomy.unfold(edges)
 
 
 # ---- files
@@ -319,21 +306,6 @@ def test_what_the_format_cannot_hold_is_not_written(rows, words, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_graph_as_files(tmp_path):
-    """A platypus stands under mammals and under egg-layers: two paths, and both are checked."""
-    paths = Taxonomy.unfold(DIAMOND)
-    rows = [
-        {"text": "它产卵又哺乳", "labels": paths.complete(paths.nodes["鸭嘴兽"])},
-        {"text": "一条蛇", "labels": ["动物", "动物##卵生"]},
-    ]
-    write_dataset(tmp_path, {"train": rows, "dev": [{**rows[1], "text": "蛋"}]}, paths.labels)
-    assert errors(tmp_path) == []
-    assert len(read_dataset(tmp_path / "train.txt", paths)[0]["labels"]) == 5
-    (tmp_path / "dev.txt").write_text("只知一半\t动物,动物##卵生##鸭嘴兽\n", "utf-8")
-    (error,) = errors(tmp_path)
-    assert "without its ancestor '动物##卵生'" in error.problem
-
-
 # ---- doccano
 
 
@@ -459,8 +431,9 @@ def test_the_graph_that_the_course_ships_is_what_its_edges_unfold_into():
         "优惠": ["价格"], "运费": ["价格", "物流"], "速度": ["物流"], "退货": ["物流", "售后"],
         "客服": ["售后"], "补差价": ["价格", "售后"], "退货运费": ["运费", "退货"],
     }  # fmt: skip
-    assert set(Taxonomy.unfold(edges).labels) == set(taxonomy.labels)
+    paths = unfold(edges)
+    assert set(chain(*paths.values())) == set(taxonomy.labels)
     for row in read_dataset(path / "train.txt", taxonomy):  # all ways to a node, or none
         nodes = {label.rpartition("##")[2] for label in row["labels"]}
-        assert set(row["labels"]) == {label for node in nodes for label in taxonomy.nodes[node]}
+        assert set(row["labels"]) == {label for node in nodes for label in paths[node]}
         assert {above for node in nodes for above in edges.get(node, ())} <= nodes

@@ -13,17 +13,16 @@ from pathlib import Path
 import course_lib  # noqa: F401
 from course_lib.cli import hierarchical as cli
 from course_lib.cli.shared import make_parser
-from course_lib.compression import DistillTrainer, importance, load_pruned, prune, reorder
+from course_lib.compression import load_pruned
 from course_lib.compression.distillation import soft_binary_cross_entropy
 from course_lib.compression.pruning import cross_entropy
 from course_lib.deploy import Predictor
 from course_lib.hierarchical import __main__ as script
 from course_lib.models import read_weights
-from course_lib.runtime import InputError, seed_everything
+from course_lib.runtime import InputError
 from course_lib.runtime.outputs import LOCK, MARKER, OutputDir
 from course_lib.tasks.hierarchical import (
     Classifier,
-    Taxonomy,
     brief,
     decode,
     read_dataset,
@@ -36,8 +35,6 @@ import numpy as np
 import paddle
 import pytest
 import training_runs as runs
-from paddlenlp.data import DataCollatorWithPadding
-from paddlenlp.trainer import TrainingArguments
 from scipy.special import expit, log_expit
 
 FLAGS = ["--epochs", "6", "--batch_size", "8", "--learning_rate", "5e-3", "--device", "cpu"]
@@ -388,21 +385,6 @@ def test_the_flags_and_their_defaults_are_the_guides(command, capsys):
     assert all(f"--{name} " in out for name in [*names.split(), *defaults])
 
 
-def test_prune_takes_the_trainers_arguments_with_the_guides_defaults(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["prune", "--help"])
-    out = " ".join(capsys.readouterr().out.split())
-    for flag, default in {
-        "per_device_train_batch_size": 32, "per_device_eval_batch_size": 32,
-        "learning_rate": "3e-05", "num_train_epochs": "10.0", "logging_steps": 5,
-        "save_steps": 100, "seed": 3, "params_dir": "./checkpoint/", "width_mult": "2/3",
-    }.items():  # fmt: skip
-        part = out.rpartition(f"--{flag} ")[2].partition(" --")[0]
-        assert f"(default: {default})" in part, (flag, part)
-    for flag in ("output_dir", "device", "dataset_dir", "max_seq_length", "warmup_ratio"):
-        assert f"--{flag} " in out
-
-
 # ---- what is refused
 
 
@@ -479,15 +461,6 @@ def test_models_of_another_kind_are_refused(work, tmp_path):
     assert set(Classifier.load(broken).thresholds.values()) == {0.5}
 
 
-def test_the_library_trains_without_files(work, tmp_path):
-    rows = task.examples(40)
-    taxonomy = Taxonomy(task.LABELS)
-    options = {"model_name": str(work / "tiny"), "batch_size": 8, "epochs": 1, "device": "cpu"}
-    classifier, figures = train(rows[:30], rows[30:], taxonomy, tmp_path / "a", **options)
-    assert set(figures) == {"best_step", "dev", "dev_tuned", "history"}
-    assert classifier.taxonomy.labels == taxonomy.labels and figures["best_step"] == 4
-
-
 def test_a_new_head_begins_with_the_shares_of_the_labels(work, tmp_path):
     rows = task.examples(40)
     options = {"epochs": 1, "learning_rate": 1e-12, "device": "cpu"}
@@ -532,54 +505,3 @@ def test_the_losses_are_what_numpy_says():
     expected = -(labels * log_expit(student) + (1 - labels) * log_expit(-student)).mean()
     got = cross_entropy(*map(paddle.to_tensor, (student, labels)))
     assert float(got) == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_soft_loss_is_least_where_all_probabilities_agree():
-    teacher = paddle.to_tensor([[2.0, -1.0, 0.5]])
-    student = paddle.zeros_like(teacher)
-    student.stop_gradient = False
-    for _ in range(400):
-        soft_binary_cross_entropy(student, teacher, 2.0).backward()
-        student.set_value(student - 0.5 * student.grad)
-        student.clear_gradient()
-    # softmax would leave a shift of all logits free: several labels at once need each by itself
-    assert np.allclose(student.numpy(), teacher.numpy(), atol=1e-2)
-
-
-def test_a_cut_model_learns_its_teachers_probabilities(work, trained, tmp_path):
-    rows = read_dataset(work / "data" / "train.txt", task.TAXONOMY)
-    features = trained.features(rows)
-    assert features[0]["labels"].dtype == np.float32
-    assert features[0]["labels"].sum() == len(rows[0]["labels"])
-    collator = DataCollatorWithPadding(trained.tokenizer)
-    batches = [collator(features[start : start + 16]) for start in range(0, 64, 16)]
-    heads, neurons = importance(trained.model, batches)
-    assert heads.shape == (2, 4) and heads.min() > 0
-    texts, _ = dev(work)
-    target = trained.probabilities(texts)
-    cut = prune(trained.model, 0.5, heads, neurons)
-    before = np.abs(Classifier(cut, trained.tokenizer).probabilities(texts) - target).mean()
-    seed_everything(0)
-    args = TrainingArguments(
-        str(tmp_path),
-        per_device_train_batch_size=16,
-        max_steps=60,
-        learning_rate=3e-3,
-        save_strategy="no",
-        disable_tqdm=True,
-        report_to=[],
-    )
-    for label in features:  # the teacher's probabilities are all that is looked at
-        label["labels"] = 1 - label["labels"]
-    DistillTrainer(
-        model=cut,
-        args=args,
-        train_dataset=features,
-        data_collator=collator,
-        teacher=trained.model,
-    ).train()
-    cut.eval()
-    after = np.abs(Classifier(cut, trained.tokenizer).probabilities(texts) - target).mean()
-    assert after < 0.5 * before and after < 0.05
-    same = reorder(trained.model, heads, neurons)
-    assert np.allclose(Classifier(same, trained.tokenizer).probabilities(texts), target, atol=1e-5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import course_lib  # noqa: F401
-from course_lib.runtime import InputError
 from course_lib.tasks.hierarchical import (
     Taxonomy,
     decode,
@@ -149,17 +148,6 @@ def test_a_threshold_that_need_not_move_stays():
     assert tune(probabilities * 0, true, TAXONOMY, min_texts=1)["书"] == 0.5
     assert tune(probabilities / 3, true, TAXONOMY, min_texts=1)["书"] == pytest.approx(1 / 6)
     assert tune(probabilities / 3, true, TAXONOMY, min_texts=3)["书"] == 0.5  # two are too few
-
-
-def test_logits_are_not_taken_for_probabilities():
-    good, true = np.full((2, len(TAXONOMY)), 0.5), labels(2, 0)
-    for wrong, words in ((good + 1, "go from 1.5 to 1.5"), (good * np.nan, "go from nan to nan")):
-        for call in (lambda: decode(wrong, TAXONOMY), lambda: tune(wrong, true, TAXONOMY)):  # noqa: B023
-            with pytest.raises(InputError, match=words):
-                call()
-    for options in ({"consistent": False, "one_child": True}, {"one_child": (7,)}):
-        with pytest.raises(InputError, match="one_child"):
-            decode(good, TAXONOMY, **options)
 
 
 # ---- sets that the hierarchy allows

@@ -221,10 +221,12 @@ WIDER, WIDER_FALSE = (np.pad(one, ((0, 0), (0, 1))) for one in (HALF, FALSE))
 PAIR = paddle.zeros([4, 2]), paddle.zeros([4], "int64")
 TASKS = [
     ("labels: are 'ab'", lambda: Taxonomy("ab")),
-    ("parents: of 'a' are the text", lambda: Taxonomy.unfold({"a": "bc"})),
     ("thresholds: go from 1.5 to 1.5", lambda: decode(HALF, TREE, HALF[0] + 1)),
     ("thresholds: have the shape", lambda: decode(HALF, TREE, [0.5])),
     ("probabilities: have the shape", lambda: tune(WIDER, FALSE, TREE)),
+    ("probabilities: go from nan to nan", lambda: decode(HALF * np.nan, TREE)),
+    ("probabilities: go from 1.5 to 1.5", lambda: tune(HALF + 1, FALSE, TREE)),
+    ("one_child: is on", lambda: decode(HALF, TREE, consistent=False, one_child=True)),
     ("one_child: is 4", lambda: decode(HALF, TREE, one_child=(4,))),
     ("matrix: is of bool with the shape", lambda: report(WIDER_FALSE, WIDER_FALSE, TREE)),
     ("matrix: is of float64", lambda: report(FALSE, HALF, TREE)),

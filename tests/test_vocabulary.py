@@ -24,7 +24,6 @@ from course_lib.tasks.vocabulary import (
     load_with_words,
     pretrain_words,
 )
-from course_lib.training.pretraining import hide_words, make_sequences
 
 import numpy as np
 import paddle
@@ -175,17 +174,6 @@ def test_a_cut_by_added_words_gives_the_tokenizers_own_tokens():
     assert tokenize_with_offsets("GPU显卡[SEP]x", other)[1] == [(0, 5), (5, 10), (10, 11)]
 
 
-def test_an_added_word_stays_whole_by_both_ways(tokenizer):
-    add_words(build(), tokenizer, ["研究生", "生命", "xp"])
-    own = tokenizer.tokenize("研究生命 Windows XP")
-    assert own == ["研究生", "命", "windows", "xp"] or own[:2] == ["研究生", "命"]
-    cut = cutter(["研究生", "生命"], "jieba")
-    cut_first(tokenizer, cut)
-    assert tokenizer.tokenize("研究生命")[-1] == "生命"
-    ids = tokenizer("研究生命")["input_ids"]
-    assert ids[1:-1] == tokenizer.convert_tokens_to_ids(["研", "究", "生命"])
-
-
 # --- adding them ----------------------------------------------------------------------------------
 
 HEADS = {
@@ -277,17 +265,6 @@ def test_the_first_vectors(tokenizer):
             other = build()
             add_words(other, fresh(tokenizer), ["笔记本"], vectors, seed=2)
             assert not np.array_equal(other.get_input_embeddings().weight.numpy()[word], vector)
-
-
-def test_a_model_trains_on_added_words(tokenizer):
-    model = build()
-    word = add_words(model, tokenizer, ["笔记本"])[0]
-    before = model.get_input_embeddings().weight.numpy()[word]
-    optimizer = paddle.optimizer.AdamW(0.01, parameters=model.parameters())
-    ids = paddle.to_tensor([tokenizer("笔记本很高")["input_ids"]])
-    model(ids).sum().backward()
-    optimizer.step()
-    assert not np.array_equal(model.get_input_embeddings().weight.numpy()[word], before)
 
 
 def test_a_frozen_embedding_stays_frozen(tokenizer):
@@ -419,33 +396,6 @@ def test_words_are_found_in_the_tokenizers_case(tokenizer, vocabulary):
         return build(), ErnieTokenizer(str(vocabulary))
 
     assert vector_effect(load, ["Windows驱动"], [*texts, "好"] * 9, 0.5).attrs["texts"] == 9
-
-
-def test_a_word_is_hidden_whole_or_not_at_all(tokenizer):
-    def cut_words(words, rest):
-        encoder = DictionaryEncoder(tokenizer, words, rest)
-        random, cut = np.random.default_rng(0), 0
-        known = DictionaryEncoder(tokenizer, WORDS, "characters")
-        rows = make_sequences(TEXTS, encoder)
-        truth = make_sequences(TEXTS, known)
-        for (ids, starts), (_, whole_starts) in zip(rows * 5, truth * 5, strict=True):
-            _, hidden = hide_words(
-                ids,
-                starts,
-                random,
-                vocab_size=len(tokenizer),
-                mask_id=tokenizer.mask_token_id,
-                special_ids=tokenizer.all_special_ids,
-                rate=0.3,
-            )
-            word = np.cumsum(whole_starts)
-            for number in set(word[hidden]):
-                cut += (word[hidden] == number).sum() < (word == number).sum()
-        return cut
-
-    assert cut_words(WORDS, "characters") == 0
-    assert cut_words(WORDS, "jieba") == 0
-    assert cut_words([], "characters") > 20
 
 
 def test_second_pretraining_learns_the_words_that_it_has_read(tokenizer):

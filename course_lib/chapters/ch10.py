@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from graphlib import TopologicalSorter
 
 from course_lib.notebook.style import (
     COLORS,
@@ -17,6 +18,25 @@ import matplotlib
 import numpy as np
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import FuncFormatter
+
+
+def unfold(parents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Give the paths of a graph in which a node may have several parents: one for each way down.
+
+    Args:
+        parents: for each node the nodes right above it; a top one may be left out.
+
+    Returns:
+        The paths that end in each node, its parts joined by "##"; all together a tree of labels.
+
+    Raises:
+        ValueError: there is a cycle.
+    """
+    paths: dict[str, list[str]] = {}
+    for name in TopologicalSorter(parents).static_order():
+        above = [path for parent in parents.get(name, ()) for path in paths[parent]]
+        paths[name] = [f"{path}##{name}" for path in above] or [name]
+    return paths
 
 
 def threshold_tradeoff(

@@ -34,13 +34,6 @@ PROG = "python -m course_lib.hierarchical"
 PATIENCE = 10  # epochs, in the guide
 
 
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to below 1")
-    return value
-
-
 COMPLETE: Table = {"--complete_labels": switch("add ancestors that a line does not name")}
 LABEL_FILE: Table = {"--label_file": argument("all labels, in dataset_dir", LABELS)}
 DATASET: Table = {"--dataset_dir": argument("where the data is", required=True), **LABEL_FILE}
@@ -66,7 +59,7 @@ TRAINING: Table = {
     "--early_stop": switch("end when dev is no longer improving"),
     "--early_stop_nums": argument("epochs with no better micro F1", PATIENCE, type=whole(1)),
     "--logging_steps": argument("steps between two lines", 5, type=whole(1)),
-    "--weight_decay": argument("of AdamW", 0.0, type=_share),
+    "--weight_decay": argument("of AdamW", 0.0, type=float),
     "--warmup": switch("the learning rate rises first, then falls to 0"),
     "--warmup_steps": argument("steps in which it rises", 0, type=whole(0)),
     "--init_from_ckpt": argument("a weight file, or newest: to go on"),

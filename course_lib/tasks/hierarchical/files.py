@@ -48,8 +48,7 @@ def read_dataset(
         complete: add the ancestors that a line does not name; without it such a line is a fault.
 
     Returns:
-        {"text": str, "labels": list of str in the order of the taxonomy} a line. A line that
-        repeats an earlier one is left out.
+        {"text", "labels": in the order of the taxonomy} for each line that repeats no earlier one.
 
     Raises:
         InputError: the first fault, with its line.
@@ -72,8 +71,7 @@ def validate(
 ) -> list[Finding]:
     """The faults of a directory: of each line of each file, and of texts that are in several files.
 
-    test.txt and data.txt may be missing. A test file that is the dev file is looked at once; one
-    that is the train file is a fault, as is a dev file.
+    test.txt and data.txt may be missing. A test file that is the dev file is looked at once.
 
     Args:
         complete: missing ancestors are no fault, as they will be added.
@@ -144,15 +142,12 @@ def write_dataset(
     labels: Sequence[str],
     texts: Sequence[str] = (),
 ) -> Path:
-    """Write the files of the guide, in the form that `read_dataset` reads.
+    """Write the files of the guide, as `read_dataset` reads them, and give the directory.
 
     Args:
         splits: by "train", "dev" and "test", rows of {"text", "labels"}.
         labels: all labels in the order of their ids.
         texts: without labels, for data.txt.
-
-    Returns:
-        The directory.
 
     Raises:
         InputError: a text or a label that the format cannot hold, a label without its parent.

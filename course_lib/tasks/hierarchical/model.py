@@ -170,13 +170,7 @@ class Classifier:
         return self.taxonomy.names(chosen)
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Write weights, configuration, vocabulary and thresholds for `load`.
-
-        Other files in the directory stay.
-
-        Raises:
-            InputError: the directory cannot be written.
-        """
+        """Write weights, configuration, vocabulary and thresholds; other files there stay."""
         directory = Path(directory)
         with temporary_in(directory) as temporary, quiet_paddlenlp():
             self.model.config.max_seq_length = self.max_seq_length
@@ -228,8 +222,7 @@ def train(
     Args:
         train_examples, dev_examples: {"text", "labels"}, ancestors among the labels.
         save_dir: gets the model, and checkpoints/ and logs/ (VisualDL) below.
-        model_name: as `load_backbone`'s name.
-        max_seq_length: tokens of a text; 128 by default, or as many as the model takes.
+        model_name, max_seq_length: as for `load_backbone` and `Classifier`.
         learning_rate: the highest, of the backbone; by default what suits it. The head's is
             `HEAD_RATE` times as high.
         early_stop: end after so many epochs without a better micro F1.
@@ -310,9 +303,8 @@ def _untrained(
 ) -> Classifier:
     """A classifier to train: with the weights of a file, or with a head that knows the shares.
 
-    A bias of 0 begins with one half for all labels, and the first hundreds of steps are spent on
-    learning that most are rare. So a new head begins with each label's share of the training texts
-    as its probability. A head that has been trained stays as it is.
+    A new head begins with each label's share of the training texts as its probability. From one
+    half it would take hundreds of steps to learn that most are rare.
     """
     texts = [example["text"] for example in train_examples]
     model, tokenizer = load_backbone(
@@ -382,13 +374,13 @@ def prune(
 ) -> pd.DataFrame:
     """Compress by `args`, and tune each model's thresholds on dev.
 
-    Importance is measured on a part of the training texts, and the whole model teaches the cut one
-    its probabilities. Below `args.output_dir` stands what `CompressTrainer.compress` writes; in
-    each `width_mult_*/` a model for `Classifier.load`, with thresholds and an export.
+    The whole model teaches the cut one its probabilities. `args.output_dir` gets what
+    `CompressTrainer.compress` writes; each `width_mult_*/` is a model for `Classifier.load`, with
+    thresholds and an export.
 
     Returns:
-        The frame of `compress`, with columns "accuracy", "micro_f1" and "macro_f1" on dev, with
-        tuned thresholds. Its "score" is the micro F1 at 0.5.
+        The frame of `compress`, whose "score" is the micro F1 at 0.5, with columns "accuracy",
+        "micro_f1" and "macro_f1" on dev, with tuned thresholds.
 
     Raises:
         InputError: as `CompressTrainer.compress`; the classifier is an export.

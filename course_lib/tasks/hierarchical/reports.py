@@ -66,12 +66,7 @@ def report(true: Rows, predicted: Rows, taxonomy: Taxonomy, train: Rows | None =
 
 
 def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
-    """The report in words, in percent, in the order of the guide.
-
-    Args:
-        dev: of `report`.
-        train: a report of the training texts themselves, for the lines about them.
-    """
+    """The report of dev, and one of the training texts, as the guide prints them, in percent."""
 
     def three(row: Mapping) -> str:
         values = [100 * row[name] for name in ("precision", "recall", "f1")]
@@ -108,14 +103,9 @@ def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
 def write_bad_cases(
     path: str | os.PathLike, examples: Sequence[Mapping], predicted: Sequence[Sequence[str]]
 ) -> int:
-    """Write the texts whose labels are not exactly right: prediction, labels and text, with tabs.
+    """Write the examples {"text", "labels"} whose labels are not exactly right; give their number.
 
-    Args:
-        examples: rows of {"text", "labels"}.
-        predicted: their predicted labels.
-
-    Returns:
-        How many there are.
+    A line holds the predicted labels, the right ones and the text, with tabs between them.
     """
     wrong = 0
     with atomic_file(path) as file:

@@ -1,10 +1,9 @@
-"""Labels and what stands above them: the paths of a tree, or of a graph without cycles."""
+"""Labels and what stands above them: the paths of a tree."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Iterable, Sequence
 
 from course_lib.data.readers import check_label, shown
 from course_lib.runtime import InputError
@@ -19,7 +18,7 @@ class Taxonomy:
 
     A label is a path from the top, its parts joined by "##": `书##不好##内容`. Its parent
     is the path without the last part, which must be a label too. A node with several parents is
-    written as several paths that end alike: `unfold` makes them of a graph, `nodes` finds them.
+    written as several paths that end alike.
 
     Args:
         labels: the paths, in the order of their ids.
@@ -56,40 +55,11 @@ class Taxonomy:
             tuple(label for label in labels if self.level(label) == level) for level in levels
         )
 
-    @classmethod
-    def unfold(cls, parents: Mapping[str, Sequence[str]]) -> Taxonomy:
-        """The paths of a graph in which a name may have several parents: one for each way down.
-
-        Args:
-            parents: for each name the names right above it; a top one may be left out.
-
-        Raises:
-            InputError: there is a cycle; one text instead of a list of parents; a name that cannot
-                be a part of a path.
-        """
-        for name, above in parents.items():
-            if isinstance(above, str):  # its letters would be the parents
-                raise InputError("parents", f"of {name!r} are the text {above!r}", "a list")
-        paths: dict[str, list[str]] = {}
-        try:
-            for name in TopologicalSorter(parents).static_order():
-                above = [path for parent in parents.get(name, ()) for path in paths[parent]]
-                paths[name] = [f"{path}{SEPARATOR}{name}" for path in above] or [name]
-        except CycleError as error:
-            names = ", ".join(map(shown, error.args[1][:5]))
-            problem = f"{names} stand above and below each other"
-            raise InputError("parents", problem, "a graph without cycles") from None
-        return cls([path for ways in paths.values() for path in ways])
-
     @staticmethod
     def check_path(
         label: str, where: str | os.PathLike, line: int | None = None, separator: str = SEPARATOR
     ) -> str:
-        """Give a label back that can be a path with "##" between its parts.
-
-        Args:
-            where, line: the place of the label, for the message.
-            separator: what is between its parts so far.
+        """Give a label back with "##" in the place of its separator.
 
         Raises:
             InputError: it is empty, holds a comma (which separates labels) or characters that
@@ -134,18 +104,6 @@ class Taxonomy:
     def level(self, label: str) -> int:
         """1 at the top, and one more for each part of the path."""
         return 1 + label.count(SEPARATOR)
-
-    @property
-    def nodes(self) -> dict[str, tuple[str, ...]]:
-        """The last part of the paths, with all the labels that end in it.
-
-        One with several stands for a node of several parents, or for different things of one name.
-        """
-        labels: dict[str, tuple[str, ...]] = {}
-        for label in self.labels:
-            name = label.rpartition(SEPARATOR)[2]
-            labels[name] = (*labels.get(name, ()), label)
-        return labels
 
     def missing(self, labels: Iterable[str]) -> tuple[str, ...]:
         """The ancestors of labels that are not among them, from the top down."""

@@ -23,9 +23,7 @@ Change = Callable[[str, np.random.RandomState], str]
 _CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
-def augment(
-    dataset: MapDataset, change: Change, copies: int = 1, seed: int = 42, tries: int = 5
-) -> MapDataset:
+def augment(dataset: MapDataset, change: Change, copies: int = 1, seed: int = 42) -> MapDataset:
     """Append changed copies of the examples, each with the label of its original.
 
     Nothing checks that the label is still right: read some copies. Augment after splitting.
@@ -33,9 +31,8 @@ def augment(
     Args:
         dataset: examples with a key "text".
         change: `FillWords`, or any function of a text and a random state that returns a text.
-        copies: per example.
-        tries: how often a copy that is empty or equals its original is drawn again; after that it
-            is left out.
+        copies: per example. One that is empty or equals its original is drawn again, up to five
+            times; after that it is left out.
 
     Returns:
         The examples, then the copies with the additional key "made_from", the original's index.
@@ -44,7 +41,7 @@ def augment(
     made = []
     for _ in range(copies):
         for index, example in enumerate(dataset):
-            for _ in range(tries):
+            for _ in range(5):
                 text = change(example["text"], random)
                 if text != example["text"] and not is_blank(text):
                     made.append({**example, "text": text, "made_from": index})
@@ -56,9 +53,9 @@ def augment(
 class FillWords:
     """Hide whole words and let a masked language model write something else there.
 
-    Each hidden character is drawn from the model's `top` most likely ones, except the original;
-    the characters of one word are drawn independently. The model does not know the label: after
-    房间很 (the room is very) both 干净 (clean) and 一般 (so-so) are likely.
+    Each hidden character is drawn by itself from the model's `top` most likely ones, except the
+    original. The model does not know the label: after 房间很 (the room is very) both 干净 (clean)
+    and 一般 (so-so) are likely.
 
     Args:
         model, tokenizer: ERNIE or BERT with its masked language model head; None takes the

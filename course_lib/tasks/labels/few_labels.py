@@ -42,7 +42,7 @@ Learner = Callable[[MapDataset, Loss | None, int], Classifier]
 class Finetune:
     """A learner that fine-tunes the backbone for a fixed number of steps.
 
-    Training sets of different sizes cost the same; a small one is read more often.
+    A small training set is read more often than a large one.
 
     Args:
         steps: of the optimizer, each with `batch_size` examples.
@@ -82,9 +82,8 @@ class Finetune:
 class FrozenBackbone:
     """A learner that never changes the backbone: it trains one linear layer on its features.
 
-    A text's features are the mean of its tokens' last hidden states. They are computed once and
-    kept; after that a training takes a second. Fine-tuning is better where there are enough
-    labels, but slower.
+    A text's features, the mean of its tokens' last hidden states, are computed once and kept; after
+    that a training takes a second.
 
     Args:
         source: as for `load_backbone`.
@@ -93,10 +92,7 @@ class FrozenBackbone:
     """
 
     def __init__(
-        self,
-        source: str | os.PathLike | None = None,
-        max_seq_length: int = 64,
-        steps: int = 100,
+        self, source: str | os.PathLike | None = None, max_seq_length: int = 64, steps: int = 100
     ) -> None:
         self.steps, self.max_seq_length = steps, max_seq_length
         model, self.tokenizer = load_backbone(source)
@@ -174,7 +170,6 @@ def tfidf_learner(train: MapDataset, criterion: Loss | None = None, seed: int = 
 
 
 def _fit(model, loader, steps: int, rate: float, criterion: Loss | None, seed: int) -> None:
-    """Train for a number of steps, as often as the data is read for that."""
     options: Any = {"max_steps": steps, "learning_rate": rate, "seed": seed, "progress": False}
     fit(model, loader, epochs=-(-steps // len(loader)), criterion=criterion, **options)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.models.files import read_saved
+from course_lib.models.files import load_tokenizer, read_saved
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import one_of
@@ -21,7 +21,7 @@ from course_lib.training.prediction import check_texts
 
 import numpy as np
 import paddle
-from paddlenlp.transformers import AutoTokenizer, PretrainedModel
+from paddlenlp.transformers import PretrainedModel
 from paddlenlp.transformers.tokenizer_utils import Trie
 
 VECTORS = ("mean", "random", "zero")
@@ -34,8 +34,8 @@ def cut_first(tokenizer, cut: Cut) -> None:
     saved with the tokenizer, and adding words removes it: call this again afterwards.
 
     Args:
-        tokenizer: a BERT or ERNIE tokenizer of PaddleNLP, with the words added.
-        cut: from `cutter`, for example. It receives the text in the tokenizer's case.
+        tokenizer: BERT's or ERNIE's, with the words added.
+        cut: such as `cutter` makes. It receives the text in the tokenizer's case.
     """
     tokenizer.tokens_trie = _CutFirst(tokenizer, cut)
 
@@ -61,11 +61,7 @@ class _CutFirst(Trie):
 
 
 def add_words(
-    model: PretrainedModel,
-    tokenizer,
-    words: Sequence[str],
-    vectors: str = "mean",
-    seed: int = 42,
+    model: PretrainedModel, tokenizer, words: Sequence[str], vectors: str = "mean", seed: int = 42
 ) -> list[int]:
     """Add words to a tokenizer and rows to a model's embedding matrix, in place.
 
@@ -75,8 +71,7 @@ def add_words(
     embedding matrix is a new parameter.
 
     Args:
-        model: a PaddleNLP model with a word embedding, with any head or none.
-        tokenizer: the model's own.
+        model, tokenizer: with any head or none; the model's own.
         words: new ones, each once. Where the tokenizer lowers letters, so does this; Latin words
             are found inside longer words, too.
         vectors: "mean" of the tokens that the word was so far; "random", normal with the standard
@@ -159,14 +154,11 @@ def _grow(model: PretrainedModel, rows: int) -> None:
 def load_with_words(
     directory: str | os.PathLike, model_class: Any, **config
 ) -> tuple[PretrainedModel, object]:
-    """Load what `course_lib.models.save_model` wrote, and check that the two fit each other.
+    """Load a model and a tokenizer that `save_model` wrote, and check that they fit each other.
 
     Args:
         model_class: `AutoModelForMaskedLM`, `AutoModelForTokenClassification`, ...
         **config: changes to the configuration, such as `num_classes=3` for a new head.
-
-    Returns:
-        The model, as `from_pretrained` gives it, and the tokenizer.
 
     Raises:
         InputError: a file is missing or damaged, or tokens and rows differ in number. The most
@@ -174,13 +166,5 @@ def load_with_words(
     """
     directory = Path(directory)
     read_saved(directory)
-    try:
-        with quiet_paddlenlp():
-            model = model_class.from_pretrained(str(directory), **config)
-            tokenizer = AutoTokenizer.from_pretrained(str(directory))
-    except InputError:
-        raise
-    except Exception as error:  # paddlenlp raises anything
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(directory, f"cannot be loaded ({reason})", "what was saved") from error
-    return model, tokenizer
+    with quiet_paddlenlp():
+        return model_class.from_pretrained(str(directory), **config), load_tokenizer(directory)

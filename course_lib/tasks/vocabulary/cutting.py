@@ -89,7 +89,6 @@ def cutter(words: Sequence[str], by: str = "longest") -> Cut:
     Upper and lower case are the same, as for a tokenizer that lowers letters.
 
     Args:
-        words: that must stay whole.
         by: "longest" takes, from left to right, the longest word that fits, as PaddleNLP's
             tokenizer does with added tokens. "jieba" adds the words to jieba, which looks for the
             most likely cut of the whole sentence: with 研究生 in the dictionary it still cuts

@@ -24,8 +24,7 @@ from paddlenlp.transformers import PretrainedModel
 class DictionaryEncoder(WordEncoder):
     """A `WordEncoder` for which each word of a dictionary is one word, whatever jieba thinks.
 
-    jieba weighs a user's words against its own and may cut differently. Here the longest word that
-    fits always wins.
+    The longest word that fits always wins.
 
     Args:
         tokenizer: a BERT or ERNIE tokenizer of PaddleNLP, without added words.
