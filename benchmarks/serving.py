@@ -46,7 +46,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import course_lib  # noqa: F401 - before paddle
-from course_lib.deploy.service import running
+from course_lib.chapters.ch11 import running
 from course_lib.runtime import machine
 
 CLIENTS = 32

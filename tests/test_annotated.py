@@ -9,8 +9,9 @@ import time
 
 import course_lib  # noqa: F401 - before paddle
 from course_lib.data import read_bio, read_pairs, read_squad
-from course_lib.data.annotated import LCQMC_COLUMNS, MAX_TOKENS
-from course_lib.data.formats import write_cmrc2018, write_lcqmc, write_msra_ner, write_squad
+from course_lib.data.annotated import MAX_TOKENS
+from course_lib.data.formats import write_official
+from course_lib.data.readers import LCQMC_COLUMNS
 from course_lib.runtime import InputError
 
 import pytest
@@ -176,7 +177,7 @@ def test_what_the_writer_wrote_is_read(tmp_path, seed):
             last = labels[-1]
             labels.append(rng.choice([0, 1, 3, last + last % 2]))
         examples.append({"tokens": tokens, "labels": labels})
-    write_msra_ner(examples, tmp_path / "f", LABELS)
+    write_official("msra_ner", examples, tmp_path / "f", label_list=LABELS)
     assert read_bio(tmp_path / "f", LABELS).data == examples
 
 
@@ -211,7 +212,7 @@ def test_pairs_in_every_format(tmp_path):
 def test_pairs_that_the_writer_wrote_are_read(tmp_path):
     examples = [dict(zip(LCQMC_COLUMNS, row, strict=True)) for row in PAIRS]
     examples.append({"sentence1": 'a"b,c', "sentence2": " 好\u3000", "label": 1})
-    write_lcqmc(examples, tmp_path / "f.tsv")
+    write_official("lcqmc", examples, tmp_path / "f.tsv")
     assert read_pairs(tmp_path / "f.tsv", columns=LCQMC_COLUMNS).data == examples
 
 
@@ -284,9 +285,9 @@ def test_questions_of_every_layout_and_encoding(tmp_path, indent, end, coding):
 def test_what_the_writers_wrote_is_read(tmp_path):
     examples = [{**row, "context": row["context"].strip()} for row in squad(tmp_path).data]
     examples[0]["answer_starts"] = [3, 10]
-    write_squad(examples, tmp_path / "s.json")
+    write_official("squad", examples, tmp_path / "s.json")
     assert read_squad(tmp_path / "s.json").data == examples
-    write_cmrc2018(examples, tmp_path / "c.json")
+    write_official("cmrc2018", examples, tmp_path / "c.json")
     with pytest.raises(InputError, match=r"qas\[1\] has no answer; expected an answer, \"is_imp"):
         read_squad(tmp_path / "c.json")
     assert read_squad(tmp_path / "c.json", require_answers=False).data == examples

@@ -6,14 +6,8 @@ import re
 from collections import Counter
 
 import course_lib  # noqa: F401  (before paddle)
-from course_lib.data.cloze import (
-    GAP,
-    HINTS,
-    candidates,
-    frozen,
-    load_cloze,
-    load_cloze_gold,
-)
+from course_lib.chapters.ch04 import candidates
+from course_lib.data.cloze import GAP, HINTS, frozen, load_cloze
 from course_lib.data.people_daily import text
 from course_lib.data.splits import SPLITS
 
@@ -29,7 +23,7 @@ def questions():
 
 @pytest.fixture(scope="module")
 def gold():
-    return load_cloze_gold()
+    return load_cloze("gold")
 
 
 # --- generated questions ----------------------------------------------------------------------

@@ -7,7 +7,7 @@ import re
 
 import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
-from course_lib.data import load_cloze, load_cloze_gold, load_pairs, load_reviews, sources
+from course_lib.data import load_cloze, load_pairs, load_reviews, sources
 from course_lib.data.people_daily import text
 from tools.corpora import cloze, pairs, people_daily, reviews
 from tools.corpora.__main__ import CORPORA, main
@@ -126,7 +126,7 @@ def test_the_audit_of_the_organisations_judges_what_the_rules_find():
 def test_the_audit_of_the_questions_gives_the_published_figures():
     rows = read_audit("cloze")
     assert len({row["id"] for row in rows}) == len(rows)
-    answers = {row["id"]: row["answers"] for row in [*load_cloze("dev"), *load_cloze_gold()]}
+    answers = {row["id"]: row["answers"] for row in [*load_cloze("dev"), *load_cloze("gold")]}
     for kind, prefix, at_least in (("generated", "line", 100), ("by hand", "gold", 60)):
         judged = [row for row in rows if row["id"].startswith(prefix) and row["id"] in answers]
         agree = sum(row["answer"] in answers[row["id"]] for row in judged)

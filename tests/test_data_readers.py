@@ -94,12 +94,6 @@ def test_random_texts_come_back_unchanged(tmp_path, seed):
         assert pairs(read_examples(write(tmp_path, name, content))) == rows
 
 
-def test_columns_name_a_file_without_header(tmp_path):
-    path = write(tmp_path, "a.tsv", "p\t1\t好\nn\t2\t坏\np\t3\t好啊\nn\t4\t坏啊\n")
-    dataset = read_examples(path, columns=["label", "id", "text"])
-    assert pairs(dataset) == [("好", "p"), ("坏", "n"), ("好啊", "p"), ("坏啊", "n")]
-
-
 def test_labels_sort_as_numbers_or_as_text(tmp_path):
     for labels, expected in (
         (["10", "2", "-1"], ["-1", "2", "10"]),

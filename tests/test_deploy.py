@@ -213,7 +213,7 @@ def test_scores_that_are_no_numbers_are_refused(exported, monkeypatch):
 def test_missing_and_damaged_files_are_refused(exported, tmp_path):
     with pytest.raises(InputError, match="has no"):
         Predictor(tmp_path / "nothing")
-    with pytest.raises(InputError, match="holds no program"):
+    with pytest.raises(InputError, match=r"holds no \*\.pdmodel"):
         Predictor(tmp_path)
     copy = tmp_path / "copy"
     shutil.copytree(exported.parent, copy)
@@ -221,8 +221,10 @@ def test_missing_and_damaged_files_are_refused(exported, tmp_path):
     with pytest.raises(InputError, match=r"model\.pdmodel: is damaged .* 8 bytes instead of"):
         Predictor(copy)
     describe_anew(copy, files={})  # as an older export, which keeps no sizes
-    with pytest.raises(InputError, match="is damaged or no program"):
-        Predictor(copy)
+    for content in (b"nonsense", b""):
+        (copy / "model.pdmodel").write_bytes(content)
+        with pytest.raises(InputError, match="is damaged or no program"):
+            Predictor(copy)
     shutil.copyfile(f"{exported}.pdmodel", copy / "model.pdmodel")
     (copy / "model.pdiparams").unlink()
     with pytest.raises(InputError, match=r"has no model\.pdiparams"):
@@ -322,11 +324,7 @@ def test_thresholds_that_do_not_fit_are_refused(classifier, several, tmp_path):
         (classifier[0], {"negative": 0.5, "positive": 0.5}, "thresholds is .* of a multi_label"),
         (several[0], {"书": 0.5}, "do not name the model's labels"),
         (several[0], right | {"坏": 0.5}, "do not name the model's labels"),
-        (
-            several[0],
-            right | {"书": 1.5},
-            "1.5.*; expected less than or equal to 1",
-        ),
+        (several[0], right | {"书": 1.5}, "1.5.*; expected less than or equal to 1"),
         (several[0], right | {"书": float("nan")}, "thresholds is .*nan"),
     ):
         with pytest.raises(InputError, match=message):
@@ -337,15 +335,13 @@ def test_thresholds_that_do_not_fit_are_refused(classifier, several, tmp_path):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *[("labels", x) for x in ("ab", {}, [], [1, 2], ["a", None], ["a", ""], ["a", "a"])],
-        ("labels", ["a", "\ud800"]),
-        *[("thresholds", x) for x in (0.5, [0.5], [0.5] * 4, ["0.5"] * 3, [True] * 3)],
-        *[("thresholds", [0.5, 0.5, x]) for x in (-0.1, 1.1, float("nan"), float("inf"), None)],
+        *[("labels", x) for x in ("ab", [], [1, 2], ["a", ""], ["a", "a"], ["a", "\ud800"])],
+        *[("thresholds", x) for x in (0.5, [0.5], ["0.5"] * 3, [0.5, 0.5, 1.1])],
+        ("thresholds", [0.5, 0.5, float("nan")]),
         ("problem", "many"),
-        ("problem", ["multi_label"]),
         ("problem", "single_label"),  # which has no thresholds
         ("task", "translation"),
-        *[("max_length", x) for x in (0, -5, "64", 64.0, True, [])],
+        *[("max_length", x) for x in (0, "64", True)],
         ("pad_token_id", None),
         *[("files", x) for x in ([], {"model.pdiparams": 5}, {"model.pdiparams": {"bytes": 5}})],
     ],
@@ -461,10 +457,3 @@ def test_no_file_names_the_place_that_a_model_was_read_from(tmp_path):
 
 def files_of(directory):
     return json.loads((directory / "deploy.json").read_text(encoding="utf-8"))["files"]
-
-
-def test_what_is_not_a_list_of_texts_is_refused(exported):
-    predictor = Predictor(exported)
-    for texts in ("好", ["好", ""], ["好", "  \n"], ["好", None], ["好", b"a"]):
-        with pytest.raises(InputError, match=r"texts: (is one text|text 2 is empty or not)"):
-            predictor.predict(texts)

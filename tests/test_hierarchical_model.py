@@ -12,7 +12,7 @@ from pathlib import Path
 
 import course_lib  # noqa: F401
 from course_lib.cli import hierarchical as cli
-from course_lib.cli.shared import make_parser
+from course_lib.cli.shared import _make_parser
 from course_lib.compression import load_pruned
 from course_lib.compression.distillation import soft_binary_cross_entropy
 from course_lib.compression.pruning import cross_entropy
@@ -377,7 +377,7 @@ GUIDE = {  # the flags of each command in the guide, and the defaults that are t
 def test_the_flags_and_their_defaults_are_the_guides(command, capsys):
     names, defaults = GUIDE[command]
     data = [] if command == "export" else ["--dataset_dir", "data"]
-    args = vars(make_parser("", "", cli.COMMANDS).parse_args([command, *data]))
+    args = vars(_make_parser("", "", cli.COMMANDS).parse_args([command, *data]))
     assert {name: args[name] for name in defaults} == defaults
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])

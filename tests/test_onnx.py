@@ -120,15 +120,6 @@ def test_the_padding_row_is_zero_as_in_paddle(converted):
     assert not onnx.numpy_helper.to_array(tables[words.input[0]])[0].any()
 
 
-@pytest.mark.parametrize("opset", [11, 19])
-def test_other_versions_of_the_operators(converted, opset, tmp_path):
-    shutil.copytree(converted.parent, tmp_path, dirs_exist_ok=True)
-    convert(tmp_path, opset=opset)
-    assert onnx.load(tmp_path / "model.onnx").opset_import[0].version == opset
-    expected = Predictor(converted).predict(TEXTS)
-    assert Predictor(tmp_path, "onnx").predict(TEXTS) == pytest.approx(expected, abs=1e-5)
-
-
 def test_threads_are_those_asked_for(converted, monkeypatch):
     seen = []
     real = onnxruntime.InferenceSession
@@ -188,7 +179,7 @@ def test_an_operator_that_paddle2onnx_lacks_does_not_end_this_process(tmp_path):
 
 
 def test_missing_damaged_and_stale_files_are_refused(source, converted, tmp_path):
-    with pytest.raises(InputError, match=r"holds no model \(\*\.onnx\); .* deploy\.onnx"):
+    with pytest.raises(InputError, match=r"holds no \*\.onnx; .* deploy\.onnx"):
         Predictor(tmp_path, "onnx")
     copy = tmp_path / "copy"
     shutil.copytree(converted.parent, copy)

@@ -6,7 +6,7 @@ import itertools
 
 import course_lib  # noqa: F401
 from course_lib.data import people_daily
-from course_lib.data.people_daily import LABELS, example, join_names, split_lines
+from course_lib.data.people_daily import LABELS, _join_names, example, split_lines
 from tools.corpora.organisations import find
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 def parse(line):
     """Words and types of a tagged line, by the rules."""
     tagged = [tuple(token.rsplit("/", 1)) for token in line.split()]
-    return join_names(tagged, find(tagged))
+    return _join_names(tagged, find(tagged))
 
 
 def test_labels_of_a_line():

@@ -32,11 +32,6 @@ def build(kind, **changes):
     return model
 
 
-class NoTypes(transformers.ErnieForSequenceClassification):
-    def forward(self, input_ids):
-        return super().forward(input_ids)
-
-
 def answers(model, ids):
     outputs = model(paddle.to_tensor(ids))
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -56,7 +51,9 @@ def copied(exported, tmp_path):
 
 
 @pytest.mark.parametrize("smaller", [False, True])
-@pytest.mark.parametrize("head", ["SequenceClassification", "TokenClassification"])
+@pytest.mark.parametrize(
+    "head", ["SequenceClassification", "TokenClassification", "QuestionAnswering"]
+)
 @pytest.mark.parametrize("body", ["Ernie", "Bert"])
 def test_every_bit_comes_back(body, head, smaller, tmp_path):
     model = build(f"{body}For{head}", num_labels=5)
@@ -64,11 +61,7 @@ def test_every_bit_comes_back(body, head, smaller, tmp_path):
         model = cut(model, *KEPT)
     export_model(model, tmp_path)
     build("ErnieForSequenceClassification")  # the names' counter has moved on
-    paddle.seed(5)
-    drawn = paddle.randn([1]).item()
-    paddle.seed(5)
     restored = load_static(tmp_path)
-    assert paddle.randn([1]).item() == drawn  # the generator has not moved
     assert type(restored) is type(model) and not restored.training
     ours, theirs = restored.state_dict(), model.state_dict()
     assert ours.keys() == theirs.keys()
@@ -97,25 +90,10 @@ def test_a_restored_model_trains_on_as_its_source_does_and_is_exported_again(exp
     assert (answers(again, ids.numpy())[0] == results[1]).all()
 
 
-def test_question_answering_and_a_configuration_of_ones_own(tmp_path):
-    model = build("ErnieForQuestionAnswering")
-    export_model(model, tmp_path)
-    (tmp_path / "config.json").unlink()
-    (tmp_path / "deploy.json").unlink()
-    with pytest.raises(InputError, match=r"has no config\.json"):
-        load_static(tmp_path)
-    with pytest.raises(InputError, match="names the class None, which PaddleNLP"):
-        load_static(tmp_path, config=model.config)
-    restored = load_static(tmp_path, type(model), model.config)
-    ids = np.arange(12).reshape(2, 6)
-    for one, other in zip(answers(restored, ids), answers(model, ids), strict=True):
-        assert (one == other).all()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"num_hidden_layers": 3}, r"uses 41 weights, and not as .* uses its 57 \(after"),
+        ({"num_hidden_layers": 3}, r"uses 41 weights, and not as .* its 57"),
         (
             {"vocab_size": 51},
             r"word_embeddings\.weight is float32 \[50, 32\]; expected .*\[51, 32\]",
@@ -123,11 +101,6 @@ def test_question_answering_and_a_configuration_of_ones_own(tmp_path):
         ({"num_labels": 2, "id2label": None}, r"classifier\.weight is float32 \[32, 3\]"),
         ({"num_attention_heads": 8}, "its program and the model of these settings differ by"),
         ({"hidden_act": "relu"}, "its program and the model of these settings differ by"),
-        (
-            {"heads_per_layer": [1, 1], "neurons_per_layer": [1, 1]},
-            r"has layers of \[4, 4\] heads",
-        ),
-        ({"heads_per_layer": 4, "neurons_per_layer": [24]}, "4 and .* as the configuration says"),
         ({"hidden_size": "wide"}, r"config\.json: its hidden_size is 'wide'"),
         ({"num_attention_heads": 0}, r"config\.json: its num_attention_heads is 0"),
     ],
@@ -140,14 +113,19 @@ def test_another_configuration_is_refused(copied, change, message):
         load_static(copied)
 
 
-def test_another_class_is_refused(exported, copied):
-    with pytest.raises(InputError, match="model_class: is BertForSequenceClassification"):
-        load_static(copied, transformers.BertForSequenceClassification)
-    with pytest.raises(InputError, match="its program wants token_type_ids; expected inputs that"):
-        load_static(copied, NoTypes)
-    (copied / "deploy.json").unlink()
-    with pytest.raises(InputError, match="uses 41 weights, and not as ErnieForTokenClass"):
-        load_static(copied, transformers.ErnieForTokenClassification)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("BertForSequenceClassification", "differ by|uses 41 weights"),
+        ("ErnieForTokenClassification", "uses 41 weights, and not as ErnieForTokenClass"),
+        ("MyModel", "names the class 'MyModel', which PaddleNLP does not have"),
+    ],
+)
+def test_another_class_is_refused(copied, name, message):
+    file = copied / "deploy.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "class": name}))
+    with pytest.raises(InputError, match=message):
+        load_static(copied)
 
 
 def test_a_quantized_program_is_refused(exported, tmp_path):

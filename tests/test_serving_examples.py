@@ -1,7 +1,6 @@
 """examples/serving: SimpleServer runs; of Paddle Serving's pipeline, the Python with a stand-in."""
 
 import http.client
-import importlib.util
 import io
 import json
 import shutil
@@ -18,7 +17,7 @@ from course_lib.runtime import machine
 import numpy as np
 import pytest
 import yaml
-from tiny import TEXTS, export
+from tiny import TEXTS, export, load_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "serving"
 
@@ -46,14 +45,7 @@ def service(exported, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)
     directory = shutil.copytree(EXAMPLES / "paddle_serving", tmp_path / "serving")
     shutil.copytree(exported, directory / "export")
-    return load(directory / "service.py")
-
-
-def load(file):
-    spec = importlib.util.spec_from_file_location(f"served_{file.stem}", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(directory / "service.py")
 
 
 def answer(service, run, request):
@@ -61,7 +53,7 @@ def answer(service, run, request):
     op = service.ClassifierService("reviews").get_pipeline_response("read")
     config = yaml.safe_load((service.HERE / "config.yml").read_text("utf-8"))
     assert list(config["op"]) == [op.name] and op.input_ops == ["read"]
-    assert f":{config['http_port']}/{op.name}/" in load(service.HERE / "client.py").URL
+    assert f":{config['http_port']}/{op.name}/" in load_module(service.HERE / "client.py").URL
     op.init_op()
     feed, skip, code, message = op.preprocess({"@DAGExecutor": request}, 0, 0)
     if code is not None:
@@ -87,7 +79,7 @@ def test_the_pipeline_and_its_client_answer_as_the_predictor_does(exported, serv
         return io.BytesIO(json.dumps(reply).encode())
 
     monkeypatch.setattr(urllib.request, "urlopen", urlopen)
-    got = load(service.HERE / "client.py").ask(TEXTS)
+    got = load_module(service.HERE / "client.py").ask(TEXTS)
     expected = predictor.classify(TEXTS)
     assert got["labels"] == [one["labels"] for one in expected]
     for row, one in zip(got["probabilities"], expected, strict=True):
@@ -112,7 +104,7 @@ def test_the_client_reports_an_error(monkeypatch):
     reply = json.dumps({"err_no": 400, "err_msg": "texts: bad", "key": [], "value": []}).encode()
     monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: io.BytesIO(reply))
     with pytest.raises(RuntimeError, match="400: texts: bad"):
-        load(EXAMPLES / "paddle_serving" / "client.py").ask([""])
+        load_module(EXAMPLES / "paddle_serving" / "client.py").ask([""])
 
 
 @pytest.mark.upstream

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
+from course_lib.cli import commands as cli
+from course_lib.cli.shared import parse_arguments
 from course_lib.compression import cut, reorder
+from course_lib.data import (
+    LengthGroupedBatchSampler,
+    convert_example,
+    convert_pair_example,
+    create_dataloader,
+)
+from course_lib.data.batching import map_by_length
+from course_lib.data.formats import write_official
+from course_lib.deploy.batcher import Limits
 from course_lib.runtime import InputError, seed_everything
 from course_lib.tasks.explain import lime, occlusion
 from course_lib.tasks.hierarchical import Taxonomy, decode, report, tune
@@ -41,6 +52,7 @@ import pytest
 import tiny
 import training_runs as runs
 from paddlenlp.datasets import MapDataset
+from paddlenlp.trainer import CompressionArguments
 from paddlenlp.transformers import ErnieConfig, ErnieForTokenClassification
 
 # ---- training
@@ -248,3 +260,44 @@ TASKS = [
 def test_tasks(words, call):
     with pytest.raises(InputError, match=words):
         call()
+
+
+# ---- data, deploy and the command line
+
+TEXT, SCORED = {"text": "好", "label": 0.8}, {"sentence1": "好", "sentence2": "坏", "label": 0.8}
+TAGGED = {"tokens": ["好"], "labels": [-1]}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: map_by_length(list, ["a"], -1), "batch_size: is -1"),
+        (lambda t: LengthGroupedBatchSampler([3, 4], 2, pool_batches=-1), "pool_batches: is -1"),
+        (lambda t: create_dataloader([TEXT], t, max_tokens=64), "max_tokens: is 64 with batching"),
+        (lambda t: create_dataloader([TEXT], t, batching="tokens"), "max_tokens: is None with"),
+        (lambda t: convert_example(TEXT, t), "label: is 0.8; expected a whole number"),
+        (lambda t: convert_pair_example(SCORED, t), "label: is 0.8; expected a whole number"),
+        (lambda t: write_official("msra_ner", [TAGGED], "x", label_list=["O"]), "the label -1"),
+        (lambda t: write_official("lcqmc", [SCORED], "x", "valid"), "name, split: are"),
+        (lambda t: Limits(max_batch=0), "max_batch: is 0; expected a whole number of at least 1"),
+        (lambda t: Limits(max_wait_ms=-1), "max_wait_ms: is -1"),
+        (lambda t: Limits(queue=3), "queue: is 3; expected at least max_texts, 64"),
+    ],
+)
+def test_arguments_that_make_no_sense(tokenizer, call, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        call(tokenizer)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("form", [["--learning_rate=1e-4"], ["--learning_rate", "1e-4"]])
+def test_a_flag_is_given_in_either_form(form, tmp_path, capsys):
+    words = [*form, "--output_dir", str(tmp_path), "--model_name_or_path", "x"]
+    trainer, ours, _ = parse_arguments(words, CompressionArguments, cli.COMPRESS, "compress")
+    assert trainer.learning_rate == 1e-4 and {"--learning_rate", "--output_dir"} <= ours.given
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    words = ["--device=abacus", f"--model_name_or_path={tmp_path / 'model'}"]
+    assert cli.main(["compress", *words, f"--output_dir={tmp_path / 'out'}"]) == 2
+    assert "abacus" in capsys.readouterr().err

@@ -12,7 +12,6 @@ import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
 from course_lib.data import (
     load_cloze,
-    load_cloze_gold,
     load_pairs,
     load_people_daily,
     load_review_tree,
@@ -28,7 +27,7 @@ import pytest
 LOADERS = [load_cloze, load_pairs, load_people_daily, load_review_tree, load_reviews]
 # SHA-256 of all examples as JSON. Who changes one of them changes the results of all chapters.
 DIGESTS = [
-    (lambda: [load_cloze_gold()], "76ffed1823a2e716"),
+    (lambda: [load_cloze("gold")], "76ffed1823a2e716"),
     (lambda: [load_review_tree("gold")], "aea15ef981058ead"),
     (load_cloze, "b0c9b9ff3c36a640"),
     (load_pairs, "855aa0a4bdcaa9cb"),
@@ -43,7 +42,7 @@ BALANCED = [
     (load_review_tree, "gold", lambda row: row["labels"][1][-2:]),
 ]
 SHIPPED = {
-    "cloze/gold.jsonl": load_cloze_gold,
+    "cloze/gold.jsonl": lambda: load_cloze("gold"),
     "cloze/questions.json": load_cloze,
     "pairs/pairs.tsv": load_pairs,
     "people_daily/organisations.json": load_people_daily,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 from course_lib.deploy import export_model
@@ -42,3 +43,11 @@ def export(directory: Path, several: bool = False, onnx: bool = False) -> Path:
 def rows() -> list[dict]:
     """Rows to calibrate a quantization with."""
     return [{"input_ids": list(range(1, 9)), "token_type_ids": [0] * 8}] * 4
+
+
+def load_module(file: Path):
+    """Run a script that is in no package, and give its module."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

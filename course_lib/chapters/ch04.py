@@ -1,9 +1,13 @@
-"""Figures and scores of chapter 04."""
+"""Figures and scores of chapter 04, and the names among which its cloze reader chooses."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
 
+from course_lib.data.cloze import Question
+from course_lib.data.people_daily import words
 from course_lib.data.spans import Span
 from course_lib.notebook.style import (
     COLORS,
@@ -17,6 +21,51 @@ from course_lib.training import span_scores
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+
+_BYLINE = ("记者", "本报", "新华社", "通讯员", "摄影")  # the word before an author or a dateline
+
+
+class Mention(NamedTuple):
+    """An entity in a text: its first character, its name, its type."""
+
+    start: int
+    name: str
+    kind: str
+
+
+def candidates(question: Question) -> list[Mention]:
+    """The names in the context that have the type of the answer, in order.
+
+    What the question names itself cannot be its answer, so that it is not among them.
+    """
+    named: list[Mention] = []
+    offset = 0
+    for line, piece in question.pieces():
+        for mention in mentions(line):
+            start, end = mention.start, mention.start + len(mention.name)
+            if line == question.line and start >= question.last:
+                start -= question.last - question.first
+            elif line == question.line and end > question.first:
+                continue  # within the sentence, which is not in the context
+            named.append(mention._replace(start=offset + start))
+        offset += len(piece) + 1
+    sentence = question.row()["question"]
+    return [each for each in named if each.kind == question.kind and each.name not in sentence]
+
+
+@cache
+def mentions(line: int) -> tuple[Mention, ...]:
+    """The entities of a line, without authors and datelines: 记者 X, 本报 X, （X 摄）."""
+    named = []
+    start = depth = 0
+    before = ""
+    for word, kind in words(line):
+        depth += word.count("（") - word.count("）")
+        if kind and depth <= 0 and before not in _BYLINE and word != "新华社" and len(word) > 1:
+            named.append(Mention(start, word, kind))
+        start += len(word)
+        before = word
+    return tuple(named)
 
 
 def size_comparison(models: Mapping[str, Mapping[str, float]]) -> CourseFigure:

@@ -1,8 +1,14 @@
-"""Figures and experiments of chapter 11."""
+"""Figures of chapter 11, and a service in a process of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from course_lib.notebook.style import (
     BESIDE,
@@ -11,6 +17,41 @@ from course_lib.notebook.style import (
     CourseFigure,
     drawable,
 )
+from course_lib.runtime import InputError, machine
+
+
+@contextmanager
+def running(model_dir: str | os.PathLike, *options: str) -> Iterator[tuple[str, subprocess.Popen]]:
+    """Run `python -m course_lib serve` as a process of its own, inside the block.
+
+    Args:
+        options: more of its arguments, such as "--max_batch", "1".
+
+    Yields:
+        Its address, at a free port, and the process.
+
+    Raises:
+        InputError: it does not start; the message is its own.
+    """
+    command = [sys.executable, "-m", "course_lib", "serve", str(model_dir), "--port", "0", *options]
+    with tempfile.TemporaryFile() as errors:
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
+        process: Any = subprocess.Popen(command, env=machine.child_environment(), **pipes)
+        try:
+            line = process.stdout.readline()  # empty once it has ended
+            if not line:
+                errors.seek(0)
+                reason = errors.read().decode(errors="replace").strip().splitlines()[-1:]
+                raise InputError("serve", f"does not start: {' '.join(reason)}", "a service")
+            yield line.split()[-1], process
+        finally:
+            process.terminate()
+            try:
+                process.wait(60)  # longer than it waits for its last answers
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
 
 
 def latency_curves(

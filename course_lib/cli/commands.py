@@ -16,11 +16,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from course_lib import compression, data, deploy, runtime, training
 from course_lib.cli import shared
 from course_lib.cli.shared import Commands, Table, argument, switch
-from course_lib.runtime import InputError, atomic_file
+from course_lib.runtime import InputError, atomic_file, errors
 from course_lib.runtime.commands import positive, whole
 from course_lib.runtime.outputs import (
     CHECKPOINT_DIR,
@@ -33,6 +34,7 @@ from course_lib.runtime.outputs import (
 CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
 MOST_CLASSES = 100  # whose probabilities predict writes; of more, the most probable ones
 FEW_STEPS = 50  # of training; with fewer a classifier has hardly left its start
+MODEL_DIR = "model"  # in the directory of a training
 TASK = "text_classification"
 SENTENCES = {
     "房间很大，早餐也不错，下次还会住。": "big room, decent breakfast, will stay again",
@@ -51,7 +53,7 @@ TRAINING: Table = {
     ),
     "--learning_rate": argument("peak (default: what suits the model)", type=positive),
     "--epochs": argument("passes over the training file", 3, type=whole(1)),
-    "--seed": shared.seed_argument(42),
+    "--seed": argument("of everything random", 42, type=shared.SEED),
     "--resume": argument(
         "go on with the training in --output_dir, from its newest checkpoint or the one named",
         False,
@@ -79,7 +81,7 @@ PREDICT: Table = {
 }
 QUICKSTART: Table = {
     "--output_dir": argument("for everything written", "outputs/quickstart"),
-    "--seed": shared.seed_argument(42),
+    "--seed": argument("of everything random", 42, type=shared.SEED),
     **shared.TRUST,
 }
 EXPORT: Table = {
@@ -117,7 +119,7 @@ DOCTOR: Table = {"--json": switch("for machines")}
 def _train(args: argparse.Namespace) -> None:
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "train", go_on=bool(args.resume), keep=CHECKPOINTS)
-    reading = shared.reading(args)
+    reading = _reading(args)
     splits = {"train": data.read_examples(args.train_file, **reading)}
     for name, path in (("dev", args.dev_file), ("test", args.test_file)):
         if path is not None:
@@ -125,7 +127,7 @@ def _train(args: argparse.Namespace) -> None:
     with output.claim():
         _, _, metrics = train(splits, output_dir, **shared.values(args, TRAINING))
     python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
-    next_step = f"{python} -m course_lib predict --model_dir {output_dir / shared.MODEL_DIR}"
+    next_step = f"{python} -m course_lib predict --model_dir {output_dir / MODEL_DIR}"
     print(f"now try: {next_step}", file=sys.stderr)
     shared.print_json(metrics)
 
@@ -165,7 +167,7 @@ def train(
         vocab_texts=[example["text"] for example in train_ds],
         problem_type="single_label_classification",
     )
-    max_seq_length = shared.checked_length(max_seq_length, model)
+    max_seq_length = _checked_length(max_seq_length, model)
     model.config.max_seq_length = max_seq_length  # so that predict cuts texts where training did
     learning_rate = learning_rate or models.suggested_learning_rate(model)
     about = f"{len(train_ds)} examples, {len(train_ds.label_list)} labels, device {device}"
@@ -190,7 +192,7 @@ def train(
         resume=resume,
         log_dir=output_dir / LOG_DIR,
     )
-    models.save_model(model, tokenizer, output_dir / shared.MODEL_DIR)
+    models.save_model(model, tokenizer, output_dir / MODEL_DIR)
     metrics = {"task": TASK, "train_examples": len(train_ds)}
     metrics["dev_accuracy"] = round(history["dev_accuracy"][-1], 4)
     if "test" in loaders:
@@ -202,11 +204,11 @@ def train(
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    shared.check_model_dir(Path(args.model_dir))
+    _check_model_dir(Path(args.model_dir))
     runtime.select_device(args.device)
-    model, tokenizer, length = shared.load_trained(args.model_dir, args.max_seq_length)
+    model, tokenizer, length = _load_trained(args.model_dir, args.max_seq_length)
     labels = [name for _, name in sorted(model.config.id2label.items())]
-    test_ds = data.read_examples(args.test_file, labels, **shared.reading(args))
+    test_ds = data.read_examples(args.test_file, labels, **_reading(args))
     sizes = {"batch_size": args.batch_size, "max_seq_length": length}
     predictions = training.predict(model, test_ds, tokenizer, **sizes)
     pairs = Counter(
@@ -224,7 +226,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _predict(args: argparse.Namespace) -> None:
-    shared.check_model_dir(Path(args.model_dir))
+    _check_model_dir(Path(args.model_dir))
     if args.input_file == "-":
         if sys.stdin is None:
             raise InputError("standard input", "is closed", "--input_file, or lines of text")
@@ -235,9 +237,9 @@ def _predict(args: argparse.Namespace) -> None:
     if args.output_file != "-":
         shared.check_output(args.output_file, args.input_file)
     source = sys.stdin if args.input_file == "-" else args.input_file
-    texts = data.read_texts(source, **shared.reading(args))
+    texts = data.read_texts(source, **_reading(args))
     runtime.select_device(args.device)
-    model, tokenizer, length = shared.load_trained(args.model_dir, args.max_seq_length)
+    model, tokenizer, length = _load_trained(args.model_dir, args.max_seq_length)
     sizes = {"batch_size": args.batch_size, "max_seq_length": length}
     results = training.predict(model, texts, tokenizer, **sizes)
     for result in results:
@@ -275,13 +277,13 @@ def _quickstart(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    shared.check_model_dir(Path(args.model_dir))
+    _check_model_dir(Path(args.model_dir))
     if Path(args.model_dir, "thresholds.json").is_file():  # they would be left behind
         expected = "python -m course_lib.hierarchical export"
         raise InputError(args.model_dir, "is a model with thresholds", expected)
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "export")
-    model, tokenizer, length = shared.load_trained(args.model_dir)
+    model, tokenizer, length = _load_trained(args.model_dir)
     with output.claim():
         deploy.export_model(model, output_dir, tokenizer, length, onnx=args.onnx)
     files = sorted(file.name for file in output_dir.iterdir() if file.name not in (MARKER, LOCK))
@@ -304,11 +306,11 @@ def _compress(words: Sequence[str]) -> None:
     logger.set_level("WARNING")
     if (options.train_file is None) != (options.dev_file is None):
         parser.error("--train_file and --dev_file go together")
-    shared.check_model_dir(Path(options.model_name_or_path))
+    _check_model_dir(Path(options.model_name_or_path))
     output = OutputDir(args.output_dir, "compress")
-    runtime.select_device(args.device if "--device" in words else None)
+    runtime.select_device(args.device if "--device" in options.given else None)
     args.device = paddle.get_device().split(":")[0]
-    model, tokenizer, length = shared.load_trained(
+    model, tokenizer, length = _load_trained(
         options.model_name_or_path, options.max_seq_length, options.trust_pickle
     )
     names = [name for _, name in sorted(model.config.id2label.items())]
@@ -319,12 +321,12 @@ def _compress(words: Sequence[str]) -> None:
             raise InputError(options.model_name_or_path, problem, "--train_file and --dev_file")
     else:
         files = options.train_file, options.dev_file
-        splits = [data.read_examples(path, names, **shared.reading(options)) for path in files]
+        splits = [data.read_examples(path, names, **_reading(options)) for path in files]
     features = [
         MapDataset([data.convert_example(e, tokenizer, length, return_dict=True) for e in split])
         for split in splits
     ]
-    if "--learning_rate" not in words:
+    if "--learning_rate" not in options.given:
         args.learning_rate = suggested_learning_rate(model)
     runtime.seed_everything(args.seed)
     with output.claim():
@@ -365,6 +367,38 @@ def _doctor(args: argparse.Namespace) -> int:
     from course_lib.runtime import doctor
 
     return doctor.report(args.json)
+
+
+def _check_model_dir(model_dir: Path) -> None:
+    """Refuse, before anything is read or loaded, a directory without a model."""
+    if not (model_dir / "config.json").is_file():
+        inside = model_dir / MODEL_DIR
+        expected = str(inside) if inside.is_dir() else f"the {MODEL_DIR}/ that train wrote"
+        raise InputError(model_dir, "holds no model", expected)
+
+
+def _checked_length(max_seq_length: int | None, model) -> int:
+    """The tokens to cut at: what was asked for, else 128, or fewer where the model takes fewer."""
+    longest = model.config.max_position_embeddings
+    if max_seq_length is None:
+        return min(128, longest)
+    return errors.whole("--max_seq_length", max_seq_length, 3, longest)
+
+
+def _load_trained(model_dir: str, max_seq_length: int | None = None, trust_pickle: bool = False):
+    """Load what `train` wrote: the model, its tokenizer, and the tokens to cut texts at."""
+    from course_lib.models import load_backbone
+
+    model, tokenizer = load_backbone(model_dir, trained=True, trust_pickle=trust_pickle)
+    length = max_seq_length or getattr(model.config, "max_seq_length", None)
+    return model, tokenizer, _checked_length(length, model)
+
+
+def _reading(args: argparse.Namespace) -> dict[str, Any]:
+    """What --columns and --encoding say, for the readers."""
+    named = args.columns is not None
+    columns = [name.strip() for name in args.columns.split(",")] if named else None
+    return {"columns": columns, "encoding": args.encoding}
 
 
 COMMANDS: Commands = {

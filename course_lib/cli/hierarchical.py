@@ -63,7 +63,7 @@ TRAINING: Table = {
     "--warmup": switch("the learning rate rises first, then falls to 0"),
     "--warmup_steps": argument("steps in which it rises", 0, type=whole(0)),
     "--init_from_ckpt": argument("a weight file, or newest: to go on"),
-    "--seed": shared.seed_argument(3),
+    "--seed": argument("of everything random", 3, type=shared.SEED),
 }
 CHOICE: Table = {
     "--one_child": argument(
@@ -106,7 +106,7 @@ FROM_DOCCANO: Table = {
     "--save_dir": argument("a new directory", "./data"),
     "--splits": argument("train, dev and test", [0.8, 0.1, 0.1], nargs="+", type=float),
     "--separator": argument("between the parts of a label in the export", "##"),
-    "--seed": shared.seed_argument(1000),
+    "--seed": argument("of the split", 1000, type=shared.SEED),
     **COMPLETE,
 }
 TO_DOCCANO: Table = {
@@ -255,13 +255,13 @@ def _prune(words: Sequence[str]) -> None:
 
     arguments = tree.PruneArguments, PRUNE, f"{PROG} prune"
     trainer, args, parser = shared.parse_arguments(words, *arguments)
-    if "--width_mult_list" in words:
+    if "--width_mult_list" in args.given:
         parser.error("--width_mult, not --width_mult_list, says how narrow")
     errors.whole("seed", trainer.seed, 0, 2**32 - 1)
     output = OutputDir(trainer.output_dir, "prune")
     taxonomy, train_examples, dev_examples = _load_splits(args)
     args.params_path = args.params_dir
-    args.device = trainer.device if "--device" in words else None
+    args.device = trainer.device if "--device" in args.given else None
     with trust_pickles(args.trust_pickle):
         classifier = _load_classifier(args, taxonomy)
     trainer.device = paddle.get_device().split(":")[0]

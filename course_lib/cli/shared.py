@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from course_lib.runtime import InputError, atomic_file, check_writable, errors
+from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.commands import exit_status, whole
 from course_lib.runtime.trust import trust_pickles
 
@@ -39,12 +39,7 @@ def switch(text: str) -> Argument:
     return {"help": text, "action": "store_true"}
 
 
-def seed_argument(default: int) -> Argument:
-    """A seed that NumPy and Paddle take."""
-    return argument("of everything random", default, type=whole(0, 2**32 - 1))
-
-
-MODEL_DIR = "model"
+SEED = whole(0, 2**32 - 1)  # what NumPy and Paddle take
 LABELLED = "TSV, CSV or JSONL with text and label"
 TRUST: Table = {
     "--trust_pickle": switch("let a foreign .pdparams run the code that it may hold"),
@@ -64,7 +59,7 @@ READING: Table = {
 }
 
 
-def make_parser(prog: str, description: str, commands: Commands) -> argparse.ArgumentParser:
+def _make_parser(prog: str, description: str, commands: Commands) -> argparse.ArgumentParser:
     """A parser with a subcommand for each command; `command` in what it gives is the function."""
     parser = argparse.ArgumentParser(prog=prog, description=description)
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -85,7 +80,7 @@ def run_command(prog: str, description: str, commands: Commands, argv: Words | N
     nothing: Any = (None, "", {})
     function, _, table = commands.get(words[0] if words else "", nothing)
     own = table is None
-    args: Any = words[1:] if own else make_parser(prog, description, commands).parse_args(words)
+    args: Any = words[1:] if own else _make_parser(prog, description, commands).parse_args(words)
     trust = not own and vars(args).pop("trust_pickle", False)
 
     def run() -> int | None:
@@ -100,7 +95,10 @@ def run_command(prog: str, description: str, commands: Commands, argv: Words | N
 def parse_arguments(
     words: Words, trainer_arguments: type, table: Table, prog: str
 ) -> tuple[Any, argparse.Namespace, argparse.ArgumentParser]:
-    """Parse PaddleNLP's arguments of a Trainer (a dataclass) and our own; give the parser too."""
+    """Parse PaddleNLP's arguments of a Trainer (a dataclass) and our own; give the parser too.
+
+    Ours have `given`, too: the flags that are among the words, as "--flag value" or "--flag=value".
+    """
     from paddlenlp.trainer import PdArgumentParser
 
     parser = PdArgumentParser((trainer_arguments,), prog=prog, allow_abbrev=False)
@@ -111,6 +109,7 @@ def parse_arguments(
     )
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    args.given = {word.partition("=")[0] for word in words}
     return trainer, args, parser
 
 
@@ -133,38 +132,6 @@ def check_output(path: str, *inputs: str | Path) -> None:
             raise InputError(path, "is read by this command", "a file of its own for the output")
     if not target.exists() or target.is_file():
         check_writable(target.absolute().parent)
-
-
-def check_model_dir(model_dir: Path) -> None:
-    """Refuse, before anything is read or loaded, a directory without a model."""
-    if not (model_dir / "config.json").is_file():
-        inside = model_dir / MODEL_DIR
-        expected = str(inside) if inside.is_dir() else f"the {MODEL_DIR}/ that train wrote"
-        raise InputError(model_dir, "holds no model", expected)
-
-
-def checked_length(max_seq_length: int | None, model) -> int:
-    """The tokens to cut at: what was asked for, else 128, or fewer where the model takes fewer."""
-    longest = model.config.max_position_embeddings
-    if max_seq_length is None:
-        return min(128, longest)
-    return errors.whole("--max_seq_length", max_seq_length, 3, longest)
-
-
-def load_trained(model_dir: str, max_seq_length: int | None = None, trust_pickle: bool = False):
-    """Load what `train` wrote: the model, its tokenizer, and the tokens to cut texts at."""
-    from course_lib.models import load_backbone
-
-    model, tokenizer = load_backbone(model_dir, trained=True, trust_pickle=trust_pickle)
-    length = max_seq_length or getattr(model.config, "max_seq_length", None)
-    return model, tokenizer, checked_length(length, model)
-
-
-def reading(args: argparse.Namespace) -> dict[str, Any]:
-    """What --columns and --encoding say, for the readers."""
-    named = args.columns is not None
-    columns = [name.strip() for name in args.columns.split(",")] if named else None
-    return {"columns": columns, "encoding": args.encoding}
 
 
 def frame_rows(frame: pd.DataFrame) -> list[dict]:

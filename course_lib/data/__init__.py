@@ -6,7 +6,6 @@ from course_lib.runtime.lazy import lazy
 
 _HOME = {
     "load_cloze": "cloze",
-    "load_cloze_gold": "cloze",
     "convert_pair_example": "features",
     "convert_tokens_example": "features",
     "convert_qa_examples": "features",
@@ -14,7 +13,6 @@ _HOME = {
     "qa_batchify_fn": "features",
     "tokenize_with_offsets": "tokens",
     "read_bio": "annotated",
-    "read_pairs": "annotated",
     "read_squad": "annotated",
     "materialize": "formats",
     "normalize": "chinese",
@@ -25,6 +23,7 @@ _HOME = {
     "load_review_tree": "review_tree",
     "load_reviews": "reviews",
     "read_examples": "readers",
+    "read_pairs": "readers",
     "read_texts": "readers",
     "LengthGroupedBatchSampler": "batching",
     "ResumableBatchSampler": "batching",

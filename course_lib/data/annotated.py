@@ -1,4 +1,4 @@
-"""Reading a user's own annotated files: tagged tokens, sentence pairs, questions on a passage.
+"""Reading a user's own annotated files: tagged tokens, questions on a passage.
 
 Encodings and line ends are as for `course_lib.data.readers`; an error names the file and the line.
 """
@@ -18,10 +18,8 @@ from course_lib.data.readers import (
     check_text,
     json_type,
     line_ends,
-    line_of,
     listed,
     read_content,
-    read_labeled,
     shown,
     split_lines,
 )
@@ -32,7 +30,6 @@ from course_lib.runtime.visible import is_blank
 from paddlenlp.datasets import MapDataset
 
 POLICIES = ("strict", "repair")
-LCQMC_COLUMNS = ("sentence1", "sentence2", "label")  # of the files of LCQMC, which have no header
 MAX_TOKENS = 10_000  # of one sentence; more is a file without its blank lines
 
 _TAG = re.compile(r"O|[BI]-[^\s\002]+")
@@ -178,30 +175,6 @@ def _check_length(sentence: list[tuple[int, str, str]], path: Path) -> None:
         raise InputError(path, problem, "a blank line after each sentence", sentence[0][0])
 
 
-def read_pairs(
-    path: str | os.PathLike,
-    label_list: Sequence[str | int] | None = None,
-    columns: Sequence[str] | None = None,
-    encoding: str = "utf-8-sig",
-    require_label: bool = True,
-) -> MapDataset:
-    """Read sentence pairs from a .tsv, .csv or .jsonl file.
-
-    Args:
-        label_list, columns, encoding, require_label: as for `read_examples`; a file in the form of
-            LCQMC, which has no header, takes `columns=LCQMC_COLUMNS`.
-
-    Returns:
-        A MapDataset of `{"sentence1": str, "sentence2": str, "label": int}` in the order of the
-        file; without labels the label is left out and `label_list` is None.
-
-    Raises:
-        InputError: as for `read_examples`.
-    """
-    texts = ("sentence1", "sentence2")
-    return read_labeled(path, texts, label_list, columns, encoding, require_label)
-
-
 def read_squad(
     path: str | os.PathLike, encoding: str = "utf-8-sig", require_answers: bool = True
 ) -> MapDataset:
@@ -277,26 +250,26 @@ class _Json:
 
     def __init__(self, path: Path, encoding: str) -> None:
         self.path, self.content = path, read_content(path, encoding)
-        decoder = _Decoder()
+        self.line_ends, decoder = line_ends(self.content), _Decoder()
         try:
             self.root = decoder.decode(self.content)
         except json.JSONDecodeError as error:
-            line = line_of(self.content[: error.pos])
-            problem = f"not valid JSON ({error.msg})"
+            problem, line = f"not valid JSON ({error.msg})", self.line_at(error.pos)
             raise InputError(path, problem, "one JSON object", line) from None
         except RecursionError:
-            line = line_of(self.content[: decoder.last])
-            problem = "JSON nested too deeply"
+            problem, line = "JSON nested too deeply", self.line_at(decoder.last)
             raise InputError(path, problem, "the form of SQuAD", line) from None
         self.places = decoder.places
-        self.line_ends = line_ends(self.content)
         if not isinstance(self.root, dict):
             expected = 'an object {"data": [...]}, as SQuAD and PaddleNLP\'s CMRC 2018 have it'
             self.refuse(f"the file is a JSON {json_type(self.root)}", expected, self.root)
 
     def line(self, value: object) -> int:
         """The line on which an object or array begins; 1 for other values."""
-        return 1 + bisect_right(self.line_ends, self.places.get(id(value), 0))
+        return self.line_at(self.places.get(id(value), 0))
+
+    def line_at(self, place: int) -> int:
+        return 1 + bisect_right(self.line_ends, place)
 
     def refuse(self, problem: str, expected: str, value: object) -> None:
         raise InputError(self.path, problem, expected, self.line(value))

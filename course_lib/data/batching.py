@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from course_lib.data.tokens import remembered_ids
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of, positive
+from course_lib.runtime import InputError, errors
+from course_lib.runtime.errors import one_of
 
 import numpy as np
 from paddle.io import BatchSampler, DataLoader
@@ -39,10 +39,10 @@ def convert_example(
         the first two when `is_test`.
 
     Raises:
-        InputError: `max_seq_length` leaves no room for a token between [CLS] and [SEP].
+        InputError: `max_seq_length` leaves no room for a token between [CLS] and [SEP], or the
+            label is not an index (0.8 would become 0).
     """
-    if max_seq_length < 3:
-        raise InputError("max_seq_length", f"is {max_seq_length}", "at least 3")
+    errors.whole("max_seq_length", max_seq_length, 3)
     text = example["text"]
     ids = remembered_ids(text, tokenizer)
     if ids is None:
@@ -54,7 +54,7 @@ def convert_example(
         input_ids = tokenizer.build_inputs_with_special_tokens(ids[: max_seq_length - 2])
         fields = {"input_ids": input_ids, "token_type_ids": [0] * len(input_ids)}
     if not is_test:
-        fields["labels"] = np.int64(example["label"])
+        fields["labels"] = np.int64(errors.whole("label", example["label"], 0))
     return fields if return_dict else tuple(fields.values())
 
 
@@ -96,8 +96,11 @@ def map_by_length(
 
     Returns:
         The results, in the order of `rows`.
+
+    Raises:
+        InputError: `batch_size` is below 1, which would give no results.
     """
-    positive(batch_size=batch_size)
+    errors.whole("batch_size", batch_size, 1)
     order = sorted(range(len(rows)), key=lambda index: length(rows[index]))
     results: list = [None] * len(rows)
     for start in range(0, len(order), batch_size):
@@ -131,7 +134,8 @@ class ResumableBatchSampler(BatchSampler):
         rank: this one, from 0.
 
     Raises:
-        InputError: there are fewer examples than replicas, or the rank is not one of them.
+        InputError: there are fewer examples than replicas, the rank is not one of them, or
+            `pool_batches` is below 1, which would give no batches.
     """
 
     def __init__(
@@ -148,6 +152,7 @@ class ResumableBatchSampler(BatchSampler):
         if len(lengths) < num_replicas:
             problem = f"has {len(lengths)} for {num_replicas} replicas"
             raise InputError("lengths", problem, "at least one example for each replica")
+        errors.whole("pool_batches", pool_batches, 1)
         self.lengths = np.asarray(lengths).astype(np.int64)  # sorted by -length: signed
         self.seed, self.shuffle, self.pool_batches = seed, shuffle, pool_batches
         self.num_replicas, self.rank = num_replicas, rank
@@ -248,8 +253,8 @@ class LengthGroupedBatchSampler(ResumableBatchSampler):
         rank: int = 0,
     ) -> None:
         super().__init__(lengths, shuffle, seed, pool_batches, num_replicas, rank)
-        positive(batch_size=batch_size)
-        self.batch_size, self.drop_last = batch_size, drop_last
+        self.batch_size = errors.whole("batch_size", batch_size, 1)
+        self.drop_last = drop_last
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         rows = self.batch_size * self.num_replicas
@@ -303,11 +308,8 @@ class TokenBudgetBatchSampler(ResumableBatchSampler):
             raise InputError("lengths", problem, "at least 1, or the budget bounds nothing")
         longest = int(self.lengths.argmax())
         if self.lengths[longest] > max_tokens:
-            raise InputError(
-                "max_tokens",
-                f"is {max_tokens}, but example {longest} alone has {self.lengths[longest]} tokens",
-                "at least the longest example, or shorter examples (max_seq_length)",
-            )
+            problem = f"is {max_tokens}, but example {longest} has {self.lengths[longest]} tokens"
+            raise InputError("max_tokens", problem, "at least that, or a lower max_seq_length")
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         batches = []
@@ -356,11 +358,15 @@ def create_dataloader(
         where there are labels, `labels [N]`.
 
     Raises:
-        InputError: the dataset is empty, or `mode` or `batching` is another word.
+        InputError: the dataset is empty, `mode` or `batching` is another word, or `max_tokens` is
+            missing for "tokens" or given for another `batching`.
     """
     # A misspelled word would only change the order, without a message.
     one_of("mode", mode, MODES)
     one_of("batching", batching, BATCHING)
+    if (max_tokens is None) == (batching == "tokens"):
+        problem = f"is {max_tokens} with batching {batching!r}"
+        raise InputError("max_tokens", problem, 'a number with batching "tokens", else None')
     if len(dataset) == 0:
         raise InputError("dataset", "is empty", "at least one example")
     is_test = "label" not in dataset[0]
@@ -369,8 +375,10 @@ def create_dataloader(
         label_list=getattr(dataset, "label_list", None),
     )
     lengths = [len(feature[0]) for feature in features]
-    if batching == "tokens":
-        sampler = TokenBudgetBatchSampler(lengths, max_tokens or 0, mode == "train", seed)
+    if max_tokens is not None:
+        sampler: ResumableBatchSampler = TokenBudgetBatchSampler(
+            lengths, max_tokens, mode == "train", seed
+        )
     else:
         if batching == "plain":
             lengths = [0] * len(features)

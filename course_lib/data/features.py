@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from course_lib.data.batching import padded_columns
 from course_lib.data.tokens import token_ids, words_with_offsets
-from course_lib.runtime import InputError
+from course_lib.runtime import InputError, errors
 
 import numpy as np
 from paddlenlp.data import Dict, Pad, Stack, Tuple
@@ -44,10 +44,10 @@ def convert_pair_example(
         Types are 0 up to the first [SEP], 1 after it.
 
     Raises:
-        InputError: `max_seq_length` leaves no room for a token of each sentence.
+        InputError: `max_seq_length` leaves no room for a token of each sentence, or the label is
+            not an index (0.8 would become 0).
     """
-    if max_seq_length < 5:
-        raise InputError("max_seq_length", f"is {max_seq_length}", "at least 5")
+    errors.whole("max_seq_length", max_seq_length, 5)
     first, second = (token_ids(example[key], tokenizer) for key in ("sentence1", "sentence2"))
     # What truncation="longest_first" does; but that warns at every pair that it cuts.
     while len(first) + len(second) > max_seq_length - 3:
@@ -57,7 +57,7 @@ def convert_pair_example(
         "token_type_ids": tokenizer.create_token_type_ids_from_sequences(first, second),
     }
     if not is_test:
-        fields["labels"] = np.int64(example["label"])
+        fields["labels"] = np.int64(errors.whole("label", example["label"], 0))
     return fields if return_dict else tuple(fields.values())
 
 
@@ -88,8 +88,7 @@ def convert_tokens_example(
         InputError: `max_seq_length` below 3, a token that would become several ids, or another
             number of labels than of tokens.
     """
-    if max_seq_length < 3:
-        raise InputError("max_seq_length", f"is {max_seq_length}", "at least 3")
+    errors.whole("max_seq_length", max_seq_length, 3)
     name = _name(example, "tokens")
     tokens = example["tokens"]
     ids = [_token_id(token, tokenizer, name) for token in tokens[: max_seq_length - 2]]
@@ -171,8 +170,7 @@ def convert_qa_examples(
     if max_seq_length < max_question_length + 4:  # else windows would never end
         expected = f"at least {max_question_length + 4}, 4 more than max_question_length"
         raise InputError("max_seq_length", f"is {max_seq_length}", expected)
-    if doc_stride < 1:
-        raise InputError("doc_stride", f"is {doc_stride}", "at least 1")
+    errors.whole("doc_stride", doc_stride, 1)
     if isinstance(examples, Mapping):
         raise InputError("examples", "is one example", "a list of them: map(..., batched=True)")
     features = []

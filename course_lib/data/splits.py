@@ -43,25 +43,23 @@ def load_splits(
     return datasets[0] if isinstance(splits, str) else datasets
 
 
-def sampled(items: Sequence, max_examples: int | None, seed: int) -> Sequence:
-    """All items, or `max_examples` of them in random order."""
-    if max_examples is None or max_examples >= len(items):
-        return items
-    return random.Random(seed).sample(items, max_examples)
-
-
-def balanced(rows: list[dict], max_examples: int | None, seed: int) -> list[dict]:
-    """All rows, or `max_examples` of them, half of label 0 and half of label 1, in their order.
+def drawn(
+    items: Sequence[Any], max_examples: int | None, seed: int, balanced: bool = False
+) -> list[Any]:
+    """All items, or `max_examples` of them in random order.
 
     Args:
-        rows: dicts with `id` and `label`.
+        balanced: draw half of label 0 and half of label 1, and keep the order of the items, which
+            are dicts with `id` and `label`.
     """
-    if max_examples is None:
-        return rows
+    if max_examples is None or (not balanced and max_examples >= len(items)):
+        return list(items)
     draw = random.Random(seed)
+    if not balanced:
+        return draw.sample(items, max_examples)
     kept: set[str] = set()
     for label in (0, 1):
-        ids = [row["id"] for row in rows if row["label"] == label]
+        ids = [row["id"] for row in items if row["label"] == label]
         share = (max_examples + 1 - label) // 2
         kept.update(draw.sample(ids, min(share, len(ids))))
-    return [row for row in rows if row["id"] in kept]
+    return [row for row in items if row["id"] in kept]

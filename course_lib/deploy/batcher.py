@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass
 
 from course_lib.deploy.predictor import Predictor
-from course_lib.runtime import InputError
+from course_lib.runtime import InputError, errors
+
+from starlette.exceptions import HTTPException
+
+RETRY = {"Retry-After": "1"}  # second
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Limits:
         max_body: bytes.
 
     Raises:
-        InputError: a request of `max_texts` would never fit into the queue.
+        InputError: a number is too small, or a request of `max_texts` never fits into the queue.
     """
 
     max_batch: int = 16
@@ -40,13 +43,15 @@ class Limits:
     max_body: int = 2**20
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            errors.whole(name, value, 0 if name == "max_wait_ms" else 1)
         if self.queue < self.max_texts:
             expected = f"at least max_texts, {self.max_texts}: such a request would never fit"
             raise InputError("queue", f"is {self.queue}", expected)
 
 
-class Busy(Exception):
-    """The service takes no more texts at the moment; the message says why."""
+class Refused(HTTPException):
+    """A request that gets no answer, with its HTTP status and the reason in words."""
 
 
 class Batcher:
@@ -77,14 +82,14 @@ class Batcher:
             texts: at least one.
 
         Raises:
-            Busy: the queue is full, or the service is about to stop.
+            Refused: the queue is full, or the service is about to stop.
         """
         job = (texts, asyncio.get_running_loop().create_future())
         with self._changed:
             if self.stopping:
-                raise Busy("the service is stopping")
+                raise Refused(503, "the service is stopping", RETRY)
             if self.busy + len(texts) > self.limits.queue:
-                raise Busy("too many texts are waiting")
+                raise Refused(503, "too many texts are waiting", RETRY)
             self._jobs.append(job)
             self.busy += len(texts)
             self.accepted += len(texts)
@@ -101,14 +106,11 @@ class Batcher:
         """The next jobs; none when the service stops. A full batch leaves at once."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self.stopping)
-            until = time.monotonic() + self.limits.max_wait_ms / 1000
-            while not self.stopping and self._too_few():
-                if not self._changed.wait(until - time.monotonic()):
-                    break
+            self._changed.wait_for(self._is_full, self.limits.max_wait_ms / 1000)
             return self._take()
 
-    def _too_few(self) -> bool:
-        return sum(len(texts) for texts, _ in self._jobs) < self.limits.max_batch
+    def _is_full(self) -> bool:
+        return self.stopping or sum(len(texts) for texts, _ in self._jobs) >= self.limits.max_batch
 
     def _take(self) -> list[tuple[list[str], asyncio.Future]]:
         """The job that has waited longest, and with it those of the most similar length.

@@ -16,7 +16,6 @@ from course_lib.deploy.files import (
     MULTI_LABEL,
     ONNX,
     SEQUENCES,
-    check_description,
     file_of,
     new_files,
     write_description,
@@ -47,10 +46,8 @@ def export_model(
 ) -> Path:
     """Write `name`.pdmodel (the program) and `name`.pdiparams (the weights).
 
-    Other files in the directory stay, but for an ONNX file made of an older program of this name;
-    a model's configuration or vocabulary that is not of an export is not replaced by another one.
-    The program is put there last, so where it is, all is; until all is made, an older export stays.
-    The model itself is not changed.
+    The program is put there last, so where it is, all is; until then an older export stays. Other
+    files stay, but for an ONNX file of an older program of this name. The model is not changed.
 
     Args:
         model: a PaddleNLP model with a head for sequence or token classification or for question
@@ -68,9 +65,9 @@ def export_model(
         The files' common path, without endings.
 
     Raises:
-        InputError: a model without a head or of another task, a `max_length` that the model has no
-            positions for, thresholds that do not fit its labels, a directory that cannot be
-            written or holds another model, or with `onnx` an operator that paddle2onnx lacks.
+        InputError: a model of another task, a `max_length` that it has no positions for, thresholds
+            that do not fit its labels, a directory that cannot be written or holds another model,
+            or with `onnx` an operator that paddle2onnx lacks.
     """
     task = next((task for part, task in _TASKS.items() if part in type(model).__name__), None)
     if task is None and input_spec is None:
@@ -101,7 +98,6 @@ def export_model(
         "max_length": max_length or positions,
         "pad_token_id": getattr(config, "pad_token_id", None) or 0,
     }
-    check_description("export_model", description)
     with new_files(directory, name) as temporary:
         _save(model, temporary / name, list(input_spec))
         with quiet_paddlenlp():

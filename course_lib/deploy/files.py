@@ -53,35 +53,26 @@ def find_files(path: str | os.PathLike, endings: Sequence[str] = (PROGRAM, WEIGH
         InputError: nothing is there, or several models and none is called "model".
     """
     path, first = Path(path), endings[0]
-    maker = "deploy.onnx.convert" if first == ONNX else "export_model"
+    expected = f"what {'deploy.onnx.convert' if first == ONNX else 'export_model'} wrote"
     if path.suffix in (PROGRAM, WEIGHTS, ONNX) and not path.is_dir():
         path = path.with_suffix("")
     if path.is_dir() and not file_of(path, first).is_file():
         names = sorted(file.name[: -len(first)] for file in path.glob(f"*{first}"))
-        if "model" not in names and len(names) != 1:
-            raise _not_one(path, names, first, maker)
+        if "model" not in names and len(names) > 1:
+            raise InputError(path, f"holds {', '.join(names)}", f"one of them: {path / names[0]}")
+        if not names and first == PROGRAM and (path / "config.json").is_file():
+            expected = "what `export` of course_lib or course_lib.hierarchical makes of it"
+            raise InputError(path, "holds a trained model that is not exported", expected)
+        if not names:
+            raise InputError(path, f"holds no *{first}", expected)
         path = path / ("model" if "model" in names else names[0])
     for ending in endings:
         if not file_of(path, ending).is_file():
-            raise InputError(path, f"has no {path.name}{ending}", f"what {maker} wrote")
+            raise InputError(path, f"has no {path.name}{ending}", expected)
     return path
 
 
-def _not_one(path: Path, names: list[str], ending: str, maker: str) -> InputError:
-    if names:
-        return InputError(path, f"holds {', '.join(names)}", f"one of them, as {path / names[0]}")
-    if (path / "config.json").is_file() and ending == PROGRAM:
-        expected = f"what {maker} or the commands `export` of course_lib and "
-        expected += "course_lib.hierarchical make of it"
-        return InputError(path, "holds a trained model that is not exported", expected)
-    kind = "model" if ending == ONNX else "program"
-    return InputError(path, f"holds no {kind} (*{ending})", f"what {maker} wrote")
-
-
 # ---- deploy.json
-
-Name = Annotated[str, Field(min_length=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Record(BaseModel, strict=True):
@@ -92,13 +83,15 @@ class _Record(BaseModel, strict=True):
 class _Description(BaseModel, strict=True):
     """What deploy.json may say; older exports lack some keys, and others may be there, too."""
 
-    task: Literal["sequence classification", "token classification", "question answering"] | None
-    problem: Literal["single_label", "multi_label"] | None
-    labels: Annotated[list[Name], Field(min_length=1)] | None
-    thresholds: list[Share] | None
-    max_length: Annotated[int, Field(ge=3)] | None
-    pad_token_id: Annotated[int, Field(ge=0)]
-    files: dict[str, _Record]
+    task: (
+        Literal["sequence classification", "token classification", "question answering"] | None
+    ) = None
+    problem: Literal["single_label", "multi_label"] | None = None
+    labels: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = None
+    thresholds: list[Annotated[float, Field(ge=0, le=1)]] | None = None
+    max_length: Annotated[int, Field(ge=3)] | None = None
+    pad_token_id: Annotated[int, Field(ge=0)] = 0
+    files: dict[str, _Record] = {}
 
     @field_validator("labels")
     @classmethod
@@ -116,9 +109,6 @@ class _Description(BaseModel, strict=True):
         return thresholds
 
 
-_ABSENT = dict.fromkeys(_Description.model_fields) | {"pad_token_id": 0, "files": {}}
-
-
 def describe(prefix: Path) -> dict:
     """What deploy.json says beside a program; empty where there is none.
 
@@ -131,29 +121,25 @@ def describe(prefix: Path) -> dict:
     description = read_json(file, "what export_model wrote")
     if not isinstance(description, dict):
         raise InputError(file, "is no JSON object", "what export_model wrote")
-    check_description(file, description)
+    _check(file, description)
     return description
 
 
-def check_description(where: str | os.PathLike, description: dict) -> None:
-    """Refuse what deploy.json cannot say.
+def write_description(directory: Path, description: dict) -> None:
+    """Write deploy.json; what it cannot say is an InputError that names the key."""
+    _check("export_model", description)
+    text = json.dumps(description, ensure_ascii=False, indent=1)
+    (directory / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
 
-    Raises:
-        InputError: naming the key.
-    """
+
+def _check(where: str | os.PathLike, description: dict) -> None:
     try:
-        _Description.model_validate(_ABSENT | description)
+        _Description.model_validate(description)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = first["loc"][0]
         expected = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
         raise InputError(where, f"{key} is {description[key]!r:.60}", expected) from None
-
-
-def write_description(directory: Path, description: dict) -> None:
-    """Write deploy.json."""
-    text = json.dumps(description, ensure_ascii=False, indent=1)
-    (directory / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
 
 
 def check_file(file: Path, description: dict) -> None:
@@ -176,15 +162,8 @@ def copy_companions(prefix: Path, directory: Path) -> None:
     Raises:
         InputError: one of them is not as it was exported; its copy's record would hide that.
     """
-    copy_tokenizer(prefix, directory)
-    if (prefix.parent / DESCRIPTION).is_file():
-        shutil.copyfile(prefix.parent / DESCRIPTION, directory / DESCRIPTION)
-
-
-def copy_tokenizer(prefix: Path, directory: Path) -> None:
-    """Copy the tokenizer's files that lie beside a program; errors as `copy_companions`."""
     description = describe(prefix)
-    for name in VOCABULARIES:
+    for name in (*VOCABULARIES, DESCRIPTION):
         if (prefix.parent / name).is_file():
             check_file(prefix.parent / name, description)
             shutil.copyfile(prefix.parent / name, directory / name)
@@ -194,11 +173,14 @@ def copy_tokenizer(prefix: Path, directory: Path) -> None:
 
 
 @contextmanager
-def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
+def new_files(
+    directory: str | os.PathLike, name: str, endings: Sequence[str] = (PROGRAM, ONNX)
+) -> Iterator[Path]:
     """Yield a temporary directory whose files then go into `directory`, the program last.
 
-    What deploy.json says of the files beside it is made to fit those that are there then. What
-    Paddle wrote is read back first: it does not report a full disk.
+    Older files `name` with one of these endings go first. What deploy.json says of the files beside
+    it is made to fit those that are there then. What Paddle wrote is read back: it does not report
+    a full disk.
 
     Raises:
         InputError: `directory` is a file, cannot be written, or holds another model, whose
@@ -226,19 +208,19 @@ def new_files(directory: str | os.PathLike, name: str) -> Iterator[Path]:
                 with writing(directory / program.name):
                     raise OSError("what was written is cut off") from None
             program.write_bytes(_without_traces(described))
-        old = [directory / (name + ending) for ending in (PROGRAM, ONNX)]  # go with the old weights
-        record(directory, temporary, old)
+        old = [directory / (name + ending) for ending in endings]
+        _record(directory, temporary, old)
         if (directory / MANIFEST).is_file():  # of a trained model, whose files are replaced
             listed = read_manifest(directory, "the manifest of the model that is there")
             names = [file.name for file in temporary.iterdir() if file.name in listed]
             write_manifest(temporary, listed | describe_files(temporary, names))
         for file in old:
             file.unlink(missing_ok=True)
-        for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == PROGRAM):
+        for file in sorted(temporary.iterdir(), key=lambda file: file.suffix in (PROGRAM, ONNX)):
             os.replace(file, directory / file.name)
 
 
-def record(directory: Path, temporary: Path, old: Sequence[Path] = ()) -> None:
+def _record(directory: Path, temporary: Path, old: Sequence[Path]) -> None:
     """Write size and hash of each new model file or vocabulary into deploy.json beside them.
 
     The records of other files in `directory` stay, but for those of `old` ones, which go; those

@@ -16,17 +16,17 @@ from course_lib.deploy.files import (
     describe,
     file_of,
     find_files,
-    record,
+    new_files,
 )
 from course_lib.deploy.program import read_program
 from course_lib.runtime import InputError, machine
-from course_lib.runtime.files import temporary_in
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import numpy_helper
 
+OPSET = "17"  # version of ONNX's operators: the first with a layer norm
 TABLES = "course_lib.tables"  # key of the file's metadata
 _CONVERT = """
 import os, sys
@@ -37,10 +37,9 @@ settings = {"auto_upgrade_opset": False, "verbose": False}
 with open(made, "wb") as file:
     file.write(paddle2onnx.export(program, weights, None, int(opset), **settings))
 """
-_TYPES = {"float": "float32", "double": "float64"}  # ONNX Runtime's names where NumPy has others
 
 
-def convert(source: str | os.PathLike, opset: int = 17) -> Path:
+def convert(source: str | os.PathLike) -> Path:
     """Write `name`.onnx beside `name`.pdmodel, for batches of any size and length.
 
     paddle2onnx works in a process of its own, because it ends its process where it lacks an
@@ -50,15 +49,13 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
 
     Args:
         source: a directory of `export_model`, or the common path of its files.
-        opset: version of ONNX's operators, 11 to 19; 17 is the first with a layer norm.
 
     Returns:
         The file.
 
     Raises:
-        InputError: the program is quantized (paddle2onnx leaves its weights in FP32, so the file
-            would be no smaller, and ONNX Runtime no faster; Paddle2ONNX 3705), holds an operator
-            that paddle2onnx lacks, or is damaged.
+        InputError: the program is quantized (paddle2onnx would leave its weights in FP32;
+            Paddle2ONNX 3705), holds an operator that paddle2onnx lacks, or is damaged.
     """
     prefix = find_files(source)
     program, weights = (file_of(prefix, ending) for ending in (PROGRAM, WEIGHTS))
@@ -70,7 +67,7 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
         expected = "the FP32 export; Paddle Inference runs this one in INT8"
         raise InputError(program, problem, expected)
     target = file_of(prefix, ONNX)
-    command = [sys.executable, "-c", _CONVERT, str(program), str(weights), str(opset)]
+    command = [sys.executable, "-c", _CONVERT, str(program), str(weights), OPSET]
     done = subprocess.run(command, capture_output=True, env=machine.child_environment())
     if done.returncode != 0 or not done.stdout:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason"]
@@ -82,11 +79,8 @@ def convert(source: str | os.PathLike, opset: int = 17) -> Path:
     tables = json.dumps({"rows": described.rows, "positions": described.positions})
     onnx.helper.set_model_props(model, {TABLES: tables})
     onnx.checker.check_model(model, full_check=True)
-    with temporary_in(prefix.parent) as directory:
-        onnx.save(model, directory / target.name)
-        record(prefix.parent, directory)
-        for file in sorted(directory.iterdir(), key=lambda file: file.suffix == ONNX):
-            os.replace(file, prefix.parent / file.name)
+    with new_files(prefix.parent, prefix.name, endings=(ONNX,)) as temporary:
+        onnx.save(model, temporary / target.name)
     return target
 
 
@@ -137,21 +131,15 @@ class OnnxEngine:
         try:
             providers = ["CPUExecutionProvider"]
             self._session = onnxruntime.InferenceSession(str(file), options, providers=providers)
-            metadata = self._session.get_modelmeta().custom_metadata_map
-            tables = json.loads(metadata.get(TABLES, "{}"))
+            tables = json.loads(self._session.get_modelmeta().custom_metadata_map.get(TABLES, "{}"))
             self.rows: dict[str, int] = tables.get("rows", {})
             self.positions: int | None = tables.get("positions")
         except Exception as error:  # ONNX Runtime's own kinds
             problem = f"cannot be loaded ({' '.join(str(error).split())[-200:]})"
             raise InputError(file, problem, "what convert wrote") from None
-        inputs = {value.name: value.type[7:-1] for value in self._session.get_inputs()}
-        self.types = {name: _TYPES.get(kind, kind) for name, kind in inputs.items()}
-        self.input_names = list(inputs)
+        self.types = {value.name: value.type[7:-1] for value in self._session.get_inputs()}
+        self.input_names = list(self.types)
 
     def run(self, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Run one batch."""
-        try:
-            return self._session.run(None, arrays)
-        except Exception as error:
-            problem = f"cannot be run ({' '.join(str(error).split())[-200:]})"
-            raise InputError("inputs", problem, "what the model takes") from None
+        return self._session.run(None, arrays)

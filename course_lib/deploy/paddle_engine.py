@@ -37,17 +37,10 @@ _EXECUTED = re.compile(
 
 
 class PaddleEngine:
-    """A program and its weights, loaded.
+    """A program and its weights, loaded from two files with the common path `prefix`.
 
-    Args:
-        prefix: the common path of its two files.
-        int8, threads, mkldnn: as for `Predictor`.
-
-    Attributes:
-        quantized: whether the file holds quantized operators.
-        int8: whether INT8 kernels are switched on.
-        types: the number format of each input, by name, such as "int64".
-        rows, positions: see `deploy.program.Program`.
+    The other arguments, `quantized` and `int8` are as for `Predictor`; `types`, `rows` and
+    `positions` are the `inputs`, `rows` and `positions` of `deploy.program.Program`.
 
     Raises:
         InputError: the files are damaged; `int8` without `mkldnn`.
@@ -99,8 +92,7 @@ class PaddleEngine:
             try:
                 return inference.create_predictor(config)
             except Exception as error:  # paddle's own kinds, with pages of C++ in them
-                reason = " ".join(str(error).split())[-200:]
-                problem = f"cannot be loaded ({reason})"
+                problem = f"cannot be loaded ({' '.join(str(error).split())[-200:]})"
                 raise InputError(self._prefix, problem, "what export_model wrote") from None
 
     def run(self, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:

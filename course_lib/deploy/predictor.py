@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from course_lib.data import batchify_fn, convert_example
@@ -54,8 +55,7 @@ class Predictor:
     Attributes:
         quantized: whether the file holds quantized operators.
         int8: whether INT8 kernels are switched on.
-        input_names, labels, max_length, threads, backend: as they are.
-        problem, thresholds: of a classifier of sequences, see `classify`.
+        input_names, labels, max_length; of a classifier `problem`, `thresholds` (see `classify`).
 
     Raises:
         InputError: files that are missing or damaged, or not those that deploy.json knows.
@@ -82,7 +82,6 @@ class Predictor:
         read_unmixed(self.path.parent, lambda: self._load(int8, mkldnn))
         self.quantized, self.int8 = self._engine.quantized, self._engine.int8
         self.input_names: list[str] = self._engine.input_names
-        self._tokenizer = None
 
     def _load(self, int8: bool | None, mkldnn: bool) -> None:
         self.description = describe(self.path)
@@ -126,16 +125,14 @@ class Predictor:
             raise InputError(self.path, problem, "a model whose weights and scales are finite")
         return outputs
 
-    @property
+    @cached_property
     def tokenizer(self):
         """The tokenizer that lies beside the model.
 
         Raises:
             InputError: there is none, or its files are damaged or not those of the export.
         """
-        if self._tokenizer is None:
-            self._tokenizer = read_unmixed(self.path.parent, self._load_tokenizer)
-        return self._tokenizer
+        return read_unmixed(self.path.parent, self._load_tokenizer)
 
     def _load_tokenizer(self):
         directory = self.path.parent
@@ -162,8 +159,7 @@ class Predictor:
         """
         task = self.description.get("task")
         if task != SEQUENCES or not self.labels:
-            problem = f"is for {task or 'a task that no ' + DESCRIPTION + ' names'}"
-            problem = problem if self.labels else "has no labels"
+            problem = f"is for {task}" if self.labels else "has no labels"
             raise InputError(self.path, problem, "a sequence classifier; others: run()")
         check_texts(texts)
         tokenizer, classes = self.tokenizer, len(self.labels)

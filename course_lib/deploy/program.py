@@ -21,14 +21,12 @@ class Program:
     Attributes:
         operators: the type of each operator, in order.
         inputs: the number format of each input, by name, such as "int64".
-        outputs: names, in order.
         rows: of the tables that inputs are looked up in, by the names of these inputs.
         positions: rows of the table of positions; None where none is found.
     """
 
     operators: list[str]
     inputs: dict[str, str]
-    outputs: list[str]
     rows: dict[str, int]
     positions: int | None
 
@@ -56,7 +54,6 @@ def read_program(path: Path) -> Program:
         return Program(
             operators=[op.type() for op in operators],
             inputs=dict(zip(names, types, strict=True)),
-            outputs=[op.input("X")[0] for op in operators if op.type() == "fetch"],
             **_table_rows(blocks[0], set(names)),
         )
     except Exception:  # paddle's own kinds, with pages of C++ in them

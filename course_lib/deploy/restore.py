@@ -3,17 +3,15 @@
 A program calls its weights `linear_7.w_0`, by a counter that depends on what else the process had
 built before; the model in Python calls them `ernie.encoder.layers.1.self_attn.k_proj.weight`. What
 the two have in common is the order in which they use them. So a new model of the same class is
-turned into a program too, and the weights of both are paired in their order of use. (PaddleNLP's
-FAQ, Q3.10, has a script with a table of names, for one model.)
+turned into a program too, and the weights of both are paired in their order of use.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 from pathlib import Path
 
-from course_lib.deploy.files import DESCRIPTION, PROGRAM, WEIGHTS
+from course_lib.deploy.files import DESCRIPTION, PROGRAM, WEIGHTS, file_of
 from course_lib.deploy.predictor import Predictor
 from course_lib.models.files import check_sizes, read_config
 from course_lib.models.patches import quiet_paddlenlp
@@ -22,26 +20,21 @@ from course_lib.runtime import InputError
 import numpy as np
 import paddle
 import paddlenlp.transformers
-from paddlenlp.transformers import PretrainedConfig, PretrainedModel
+from paddlenlp.transformers import PretrainedModel
 
 PROBE = np.arange(16).reshape(2, 8)  # ids of the batch that file and model must answer alike
 TOLERANCE = 1e-4  # of those answers: their kernels add in another order
 
 
-def load_static(
-    path: str | os.PathLike,
-    model_class: type[PretrainedModel] | None = None,
-    config: PretrainedConfig | None = None,
-) -> PretrainedModel:
+def load_static(path: str | os.PathLike) -> PretrainedModel:
     """Make a model of a program's weights, equal to the last bit.
 
     Weights that the program does not use are not in its file: under a head for tokens or questions
-    the encoder's pooler is fresh, and drawn from paddle's generator without moving it on.
+    the encoder's pooler is fresh.
 
     Args:
         path: as for `Predictor`: a directory of `export_model`, or the common path of two files.
-        model_class: by default the one that deploy.json or config.json beside the program names.
-        config: by default config.json beside the program.
+            deploy.json beside it names the class, config.json has the settings.
 
     Returns:
         The model, in evaluation mode; its logits are the program's. A pruned model (see
@@ -53,35 +46,15 @@ def load_static(
             another shape.
     """
     predictor = Predictor(path, int8=False, mkldnn=False)
-    directory, name = predictor.path.parent, predictor.path.name
-    program, weights = directory / f"{name}{PROGRAM}", directory / f"{name}{WEIGHTS}"
-    settings_file = directory / "config.json"
+    program, weights = (file_of(predictor.path, ending) for ending in (PROGRAM, WEIGHTS))
     if predictor.quantized:
         raise InputError(program, "is quantized: its weights are rounded", "the FP32 export")
-    kind = _class(predictor, model_class, {} if config is not None else read_config(settings_file))
-    if config is None:
-        with quiet_paddlenlp():
-            config = kind.config_class.from_pretrained(str(directory))
-    values = _read_weights(program, weights)
-    shapes = {name: value.shape for name, value in values.items()}
-    check_sizes(settings_file, config.to_dict(), shapes)
-    random = paddle.get_rng_state()
-    try:
-        with quiet_paddlenlp():
-            model = kind(config)
-    except Exception as error:  # a setting of another type, or out of range: anything
-        reason = " ".join(str(error).split())[-120:]
-        problem = f"no {kind.__name__} can be built of it ({reason})"
-        raise InputError(settings_file, problem, "what export_model wrote") from None
-    finally:
-        paddle.set_rng_state(random)  # weights that are overwritten should change nothing else
-    model.eval()
+    values = _read_weights(predictor.path)
+    model = _build(predictor, {name: value.shape for name, value in values.items()})
     theirs = _order_of_use(paddle.base.core.ProgramDesc(program.read_bytes()))
-    ours = _order_of_use(*_trace(model, predictor))
+    ours = _order_of_use(*_trace(model, predictor.input_names))
     if [use for use, _ in theirs] != [use for use, _ in ours]:
-        same = sum(1 for one, two in zip(theirs, ours, strict=False) if one[0] == two[0])
-        problem = f"uses {len(theirs)} weights, and not as {kind.__name__} uses its {len(ours)}"
-        problem += f" (after the first {same} in order)" if same else ""
+        problem = f"uses {len(theirs)} weights, and not as {type(model).__name__} its {len(ours)}"
         raise InputError(program, problem, "the class and the configuration it was exported from")
     structured = {value.name: name for name, value in model.named_parameters()}
     pairs = zip((name for _, name in ours), (name for _, name in theirs), strict=True)
@@ -90,42 +63,36 @@ def load_static(
     return model
 
 
-def _class(predictor: Predictor, model_class, settings: dict) -> type[PretrainedModel]:
-    """The class to build: the given one, or the one that the export names."""
-    exported = predictor.description.get("class")
-    if model_class is not None:
-        if exported not in (None, *(base.__name__ for base in model_class.__mro__)):
-            problem = f"is {model_class.__name__}"
-            raise InputError("model_class", problem, f"{exported}, as exported")
-        return model_class
-    name = exported or (settings.get("architectures") or [None])[0]
-    kind = getattr(paddlenlp.transformers, str(name), None)
+def _build(predictor: Predictor, shapes: dict[str, tuple[int, ...]]) -> PretrainedModel:
+    """A new model of the class and the settings that lie beside a program."""
+    directory = predictor.path.parent
+    name = predictor.description.get("class")
+    kind: type[PretrainedModel] | None = getattr(paddlenlp.transformers, str(name), None)
     if not (isinstance(kind, type) and issubclass(kind, PretrainedModel)):
         problem = f"names the class {name!r}, which PaddleNLP does not have"
-        file = predictor.path.parent / DESCRIPTION
-        raise InputError(file, problem, "model_class, a model of PaddleNLP")
-    return kind
+        raise InputError(directory / DESCRIPTION, problem, "a model of PaddleNLP")
+    file = directory / "config.json"
+    check_sizes(file, read_config(file), shapes)
+    try:
+        with quiet_paddlenlp():
+            model = kind(kind.config_class.from_pretrained(str(directory)))
+    except Exception as error:  # a setting of another type, or out of range: anything
+        problem = f"no {name} can be built of it ({' '.join(str(error).split())[-120:]})"
+        raise InputError(file, problem, "what export_model wrote") from None
+    model.eval()
+    return model
 
 
-def _trace(model: paddle.nn.Layer, predictor: Predictor):
+def _trace(model: PretrainedModel, inputs: list[str]):
     """The program of a model, and the names of its outputs."""
-    unknown = set(predictor.input_names) - set(inspect.signature(model.forward).parameters)
-    if unknown:
-        problem = f"its program wants {', '.join(sorted(unknown))}"
-        raise InputError(predictor.path, problem, f"inputs that {type(model).__name__} takes")
-    spec = [paddle.static.InputSpec([None, None], "int64", name) for name in predictor.input_names]
-    static = paddle.jit.to_static(model, input_spec=spec, full_graph=True)
-    traced = static.forward.concrete_program
+    spec = [paddle.static.InputSpec([None, None], "int64", name) for name in inputs]
+    traced = paddle.jit.to_static(model, input_spec=spec, full_graph=True).forward.concrete_program
     model.__dict__.pop("forward", None)  # to_static puts a static one into the layer
     return traced.main_program.desc, [output.name for output in traced.outputs]
 
 
 def _order_of_use(program, outputs: list[str] | None = None) -> list[tuple[tuple[str, str], str]]:
-    """The weights that a program's outputs depend on, each at its first use.
-
-    Returns:
-        ((operator, the role of the weight in it), name) in the order of the operators.
-    """
+    """((operator, role in it), name) of the weights that the outputs need, as they are used."""
     block = program.block(0)
     operators = [block.op(index) for index in range(block.op_size())]
     needed = set(outputs or ())
@@ -146,36 +113,34 @@ def _order_of_use(program, outputs: list[str] | None = None) -> list[tuple[tuple
     return [(use, name) for name, use in uses.items()]
 
 
-def _read_weights(program: Path, weights: Path) -> dict[str, np.ndarray]:
+def _read_weights(prefix: Path) -> dict[str, np.ndarray]:
     """A .pdiparams file's arrays by name. (paddle.load would also run the pickle beside it.)"""
     scope = paddle.static.Scope()
     paddle.enable_static()
     try:
         with paddle.static.scope_guard(scope):
-            described = paddle.static.deserialize_program(program.read_bytes())
             executor = paddle.static.Executor(paddle.CPUPlace())
-            paddle.static.deserialize_persistables(described, weights.read_bytes(), executor)
+            described, *_ = paddle.static.load_inference_model(str(prefix), executor)
             names = [value.name for value in described.list_vars() if value.persistable]
             names = [name for name in names if name not in ("feed", "fetch")]
             return {name: np.array(scope.find_var(name).get_tensor()) for name in names}
     except Exception as error:  # paddle's own kinds, with pages of C++ in them
-        reason = " ".join(str(error).split())[-200:]
-        raise InputError(weights, f"cannot be read ({reason})", "what export_model wrote") from None
+        problem = f"cannot be read ({' '.join(str(error).split())[-200:]})"
+        raise InputError(prefix, problem, "what export_model wrote") from None
     finally:
         paddle.disable_static()
 
 
 def _fill(model: PretrainedModel, values: dict[str, np.ndarray], file) -> None:
     """Put arrays into a model; the encoder's layers become as small as a cut model's are."""
-    heads = getattr(model.config, "heads_per_layer", None)
-    neurons = getattr(model.config, "neurons_per_layer", None)
+    cut = getattr(model.config, "heads_per_layer", None)
     layers = dict(model.named_sublayers(include_self=True))
     body = f"{model.base_model_prefix}.encoder.layers."
     for name, value in values.items():
         owner, _, role = name.rpartition(".")
         parameter = getattr(layers[owner], role)
         shape = list(value.shape)
-        if parameter.shape != shape and heads and neurons and name.startswith(body):
+        if parameter.shape != shape and cut and name.startswith(body):
             zero = paddle.ParamAttr(initializer=paddle.nn.initializer.Constant(0.0))
             parameter = layers[owner].create_parameter(shape, attr=zero)
             setattr(layers[owner], role, parameter)
@@ -183,17 +148,9 @@ def _fill(model: PretrainedModel, values: dict[str, np.ndarray], file) -> None:
             problem = f"{name} is {value.dtype} {shape}"
             raise InputError(file, problem, f"float32 {parameter.shape} by the configuration")
         parameter.set_value(value)
-    if not (heads and neurons):
-        return
-    sizes: tuple[list, list] = ([], [])
-    for layer in layers[body.rstrip(".")]:
+    for layer in layers[body.rstrip(".")] if cut else ():
         attention = layer.self_attn
         attention.num_heads = attention.out_proj.weight.shape[0] // attention.head_dim
-        sizes[0].append(attention.num_heads)
-        sizes[1].append(layer.linear2.weight.shape[0])
-    if sizes != (heads, neurons):
-        problem = f"has layers of {sizes[0]} heads and {sizes[1]} neurons"
-        raise InputError(file, problem, f"{heads} and {neurons}, as the configuration says")
 
 
 def _compare(model: PretrainedModel, predictor: Predictor) -> None:

@@ -11,27 +11,24 @@ refused with a status of 400 to 422 and {"error": ...}; what is too much at the 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from course_lib.deploy.batcher import Batcher, Busy, Limits
+from course_lib.deploy.batcher import Batcher, Limits, Refused
 from course_lib.deploy.predictor import Predictor
-from course_lib.deploy.protocol import PATIENCE, AllowedHosts, LimitedProtocol, connection_limit
-from course_lib.runtime import InputError, machine
+from course_lib.deploy.protocol import PATIENCE, LimitedProtocol
+from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 from starlette.exceptions import HTTPException
@@ -42,10 +39,6 @@ GRACE = 30  # seconds that accepted requests have to be answered in, once the se
 PAGE = Path(__file__).with_name("page.html")
 USAGE = 'expected {"text": "..."} or {"texts": ["...", ...]}'
 _CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab and line breaks
-
-
-class Refused(HTTPException):
-    """A request that gets no answer, with its HTTP status and the reason in words."""
 
 
 def make_app(
@@ -70,12 +63,15 @@ def make_app(
         yield
         await asyncio.to_thread(batcher.stop)
 
+    handlers: Any = dict.fromkeys((HTTPException, Exception), _answer_error)
     # FastAPI's own documentation pages load scripts from elsewhere
-    app = FastAPI(lifespan=lifespan, openapi_url=None)
+    app = FastAPI(
+        lifespan=lifespan,
+        openapi_url=None,
+        exception_handlers=handlers,
+        dependencies=[Depends(_host_check({"localhost", *allow_hosts}))],
+    )
     app.state.batcher = batcher
-    app.add_middleware(AllowedHosts, names={"localhost", *allow_hosts})
-
-    _answer_errors(app)
 
     @app.get("/")
     async def page() -> HTMLResponse:
@@ -113,20 +109,38 @@ def make_app(
     return app
 
 
-def _answer_errors(app: FastAPI) -> None:
-    """Answer what is refused, too much or failed with a status and {"error": ...}."""
+def _host_check(names: Iterable[str]) -> Callable[[Request], Awaitable[None]]:
+    """Refuse requests whose Host header is a name that this service does not have.
 
-    @app.exception_handler(HTTPException)
-    async def refuse(request: Request, error: HTTPException) -> JSONResponse:
+    A page of another site can have its own name point to this machine, and would then be allowed to
+    read the answers (DNS rebinding). Addresses in numbers cannot be misused in this way.
+    """
+    own = set(map(_host_name, names))
+
+    async def check(request: Request) -> None:
+        host = request.headers.get("host", "")
+        name = _host_name(host)
+        if host and name not in own:  # browsers always name a host
+            try:
+                ipaddress.ip_address(name)
+            except ValueError:
+                problem = f"the host {host[:100]!r} is not served here; --allow_host allows it"
+                raise Refused(421, problem) from None
+
+    return check
+
+
+def _host_name(host: str) -> str:
+    """A host without its port, the brackets of an address, and a dot at its end."""
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdigit() else host).strip("[]").rstrip(".").lower()
+
+
+async def _answer_error(request: Request, error: Exception) -> JSONResponse:
+    """Say with a status and {"error": ...} what is refused, or that the model failed."""
+    if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-    @app.exception_handler(Busy)
-    async def later(request: Request, error: Busy) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 503, {"Retry-After": "1"})
-
-    @app.exception_handler(Exception)
-    async def fail(request: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"error": "the model failed on this; the service goes on"}, 500)
+    return JSONResponse({"error": "the model failed on this; the service goes on"}, 500)
 
 
 async def _read(request: Request, max_body: int) -> bytes:
@@ -152,8 +166,8 @@ def _form(limits: Limits) -> type[BaseModel]:
     """What the JSON of a request may hold."""
     text = Annotated[str, Field(max_length=limits.max_characters), AfterValidator(_readable)]
     texts = Annotated[list[text], Field(min_length=1, max_length=limits.max_texts)]
-    strict = ConfigDict(extra="forbid", strict=True)
-    return create_model("Body", __config__=strict, text=(text, None), texts=(texts, None))
+    config = ConfigDict(extra="forbid", strict=True)
+    return create_model("Body", __config__=config, text=(text, None), texts=(texts, None))
 
 
 def _readable(text: str) -> str:
@@ -200,7 +214,6 @@ def serve(app: FastAPI, listener: socket.socket) -> None:
 
     Prints the address when it is ready, and in the end how many texts were accepted and answered.
     """
-    LimitedProtocol.max_connections = connection_limit()
     config = uvicorn.Config(
         app,
         http=LimitedProtocol,
@@ -221,50 +234,9 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         InputError: it cannot be had.
     """
-    listener = None
     try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, address = addresses[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
     except (OSError, ValueError) as error:  # a ValueError: no name of a host at all
-        if listener is not None:
-            listener.close()
         problem = f"cannot be used ({getattr(error, 'strerror', None) or error})"
         raise InputError(f"{host}:{port}", problem, "a free address of this machine") from None
-    return listener
-
-
-@contextmanager
-def running(model_dir: str | os.PathLike, *options: str) -> Iterator[tuple[str, subprocess.Popen]]:
-    """Run `python -m course_lib serve` as a process of its own, inside the block.
-
-    Args:
-        options: more of its arguments, such as "--max_batch", "1".
-
-    Yields:
-        Its address, at a free port, and the process.
-
-    Raises:
-        InputError: it does not start; the message is its own.
-    """
-    command = [sys.executable, "-m", "course_lib", "serve", str(model_dir), "--port", "0", *options]
-    with tempfile.TemporaryFile() as errors:
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
-        process: Any = subprocess.Popen(command, env=machine.child_environment(), **pipes)
-        try:
-            line = process.stdout.readline()  # empty once it has ended
-            if not line:
-                errors.seek(0)
-                reason = errors.read().decode(errors="replace").strip().splitlines()[-1:]
-                raise InputError("serve", f"does not start: {' '.join(reason)}", "a service")
-            yield line.split()[-1], process
-        finally:
-            process.terminate()
-            try:
-                process.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            process.stdout.close()

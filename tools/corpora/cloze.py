@@ -12,20 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from course_lib import runtime
-from course_lib.data.cloze import (
-    HINTS,
-    Mention,
-    Question,
-    candidates,
-    frozen,
-    load_cloze,
-    load_cloze_gold,
-    mentions,
-    mixed_order,
-    question_row,
-    read_gold,
-)
+from course_lib.chapters.ch04 import Mention, candidates, mentions
+from course_lib.data.cloze import HINTS, Question, frozen, load_cloze
 from course_lib.data.people_daily import BLOCK, split_lines, text, words
+from course_lib.data.sources import read_records
 from course_lib.data.splits import SPLITS
 from course_lib.runtime import atomic_file
 from tools.corpora.reporting import interval, markdown_table, read_audit
@@ -92,7 +82,7 @@ def choose(split: str) -> list[Question]:
             continue
         if sum(right.values()) <= GUESSES:
             kept.append(item)
-    kept.sort(key=lambda item: mixed_order(item.question))
+    kept.sort(key=lambda item: item.question.order)
     count: Counter[str] = Counter()
     chosen = []
     for item in kept:
@@ -125,7 +115,7 @@ def possible(split: str) -> Iterator[Cloze]:
 
 def cloze(question: Question) -> Cloze:
     """A question with its row, its candidates and the place of the cut."""
-    row = question_row(question)
+    row = question.row()
     before = range(question.context_first, question.line)
     ahead = sum(len(text(line)) + 1 for line in before if text(line).strip())
     return Cloze(
@@ -248,8 +238,8 @@ def guesses(item: Cloze) -> dict[str, bool]:
 def gold_guesses() -> dict[str, float]:
     """The share of the questions by hand that each baseline answers, choosing among entities and
     numbers of the passage; there is no cut."""
-    gold = load_cloze_gold().data
-    passages = [_passage_mentions(*record["lines"]) for record in read_gold()]
+    gold = load_cloze("gold").data
+    passages = [_passage_mentions(*record["lines"]) for record in read_records("cloze/gold.jsonl")]
     shares = {}
     for name, guess in BASELINES.items():
         if guess is not _nearest_to_cut:
@@ -281,7 +271,7 @@ def audit_figures() -> dict[str, dict[str, int]]:
 
     Rows whose question was not chosen again, after labels had changed, are left out.
     """
-    rows = {row["id"]: row for dataset in (*load_cloze(), load_cloze_gold()) for row in dataset}
+    rows = {row["id"]: row for dataset in (*load_cloze(), load_cloze("gold")) for row in dataset}
     found = {kind: dict.fromkeys(("read", "agree", "sure", "sure and agree"), 0) for kind in KINDS}
     for judged in read_audit("cloze"):
         if judged["id"] in rows:
@@ -303,7 +293,7 @@ def report() -> str:
 def _sizes() -> str:
     rows = []
     named = [(split, list(load_cloze(split))) for split in SPLITS]
-    gold = list(load_cloze_gold())
+    gold = list(load_cloze("gold"))
     named += [
         (f"by hand, {s}", [r for r in gold if r["id"].startswith(f"gold-{s}")])
         for s in ("dev", "test")

@@ -11,17 +11,10 @@ from collections import Counter
 
 import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
-from course_lib.data.cloze import (
-    GAP,
-    HINTS,
-    Mention,
-    Question,
-    frozen,
-    load_cloze,
-    load_cloze_gold,
-    read_gold,
-)
+from course_lib.chapters.ch04 import Mention
+from course_lib.data.cloze import GAP, HINTS, Question, frozen, load_cloze
 from course_lib.data.people_daily import BLOCK, split_lines, text, words
+from course_lib.data.sources import read_records
 from course_lib.data.splits import SPLITS
 from course_lib.models import load_backbone
 from tools.corpora import cloze
@@ -33,7 +26,7 @@ LEAST = {"train": 2_000, "dev": 300, "test": 300}
 
 @pytest.fixture(scope="module")
 def gold():
-    return load_cloze_gold()
+    return load_cloze("gold")
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +128,7 @@ def test_choosing_anew_gives_the_frozen_questions():
 
 
 def test_gold_passages_lie_in_the_split_of_their_id():
-    for record in read_gold():
+    for record in read_records("cloze/gold.jsonl"):
         assert {"accepted", *record} == {"id", "lines", "question", "answer", "accepted"}
         first, last = record["lines"]
         inside = set(split_lines()[record["id"].split("-")[1]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
-from course_lib.data.people_daily import join_names
+from course_lib.data.people_daily import _join_names
 from tools.corpora.organisations import find
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 def parse(line):
     """Words and types of a tagged line, by the rules."""
     tagged = [tuple(token.rsplit("/", 1)) for token in line.split()]
-    return join_names(tagged, find(tagged))
+    return _join_names(tagged, find(tagged))
 
 
 @pytest.mark.parametrize(

