@@ -108,14 +108,6 @@ def visible(text):
 # --- one text ---------------------------------------------------------------------------------
 
 
-@one_text
-@every_split
-@inside
-def test_a_review_comes_back(tmp_path, kind, split, text):
-    texts = (visible(text), "好", "\u3000坏", visible(text))
-    round_trip(kind, reviews(*texts), tmp_path / "f", split)
-
-
 @broken
 @pytest.mark.parametrize("kind", ["chnsenticorp", "glue/cola", "lcqmc"])
 def test_a_text_that_breaks_the_line_is_refused(tmp_path, kind, text):
@@ -137,11 +129,11 @@ def test_a_review_with_white_space_at_its_end_is_refused(tmp_path, kind, split, 
 
 @one_text
 @every_split
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_reviews_come_back_or_are_refused(tmp_path, kind, split, seed):
     """Nothing but these two ever happens, whatever the characters."""
     rng = random.Random(seed)
-    alphabet = "好坏 \u3000\t\n\r\"',\002\0\x1c\x85\u2028\xa0😀a"
+    alphabet = "好坏 \u3000\t\n\r\"',\\\ufeff\002\0\x1c\x85\u2028\xa0😀a"
     refused = 0
     for _ in range(40):
         text = "".join(rng.choices(alphabet, k=rng.randint(0, 6)))
