@@ -36,7 +36,7 @@ CEILINGS = {
     "course_lib/runtime": 1955,
     "course_lib/models": 1815,
     "course_lib without chapters": 19_660,
-    "tests": 19_910,
+    "tests": 19_324,
     "public names outside chapters": 405,
 }
 COMPANION = 200  # lines of each module in chapters/
