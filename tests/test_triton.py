@@ -133,23 +133,6 @@ def test_the_repository_answers_as_the_predictor_does(kind, backend, tmp_path, r
     assert np.abs(probabilities - predictor.predict(TEXTS)).max() < 1e-5
 
 
-def test_ids_are_those_of_the_course_padded_to_few_lengths(repository, exported, backend):
-    server = Server(repository, "reviews", backend, None)
-    model = server.models["reviews_tokenizer"]
-    responses = model.execute(
-        [server.request({"TEXT": as_bytes(TEXTS)}), server.request({"TEXT": as_bytes(TEXTS[1:2])})]
-    )
-    long, short = [
-        {one.name(): one.as_numpy() for one in each.output_tensors()} for each in responses
-    ]
-    assert long["input_ids"].shape == long["token_type_ids"].shape == (4, 32)  # cut at max_length
-    assert short["input_ids"].shape == (1, 16)
-    tokenizer = Predictor(exported).tokenizer
-    for text, row in zip(TEXTS, long["input_ids"], strict=True):
-        ids = tokenizer(text, max_length=32, truncation=True)["input_ids"]
-        assert row.tolist() == ids + [tokenizer.pad_token_id] * (32 - len(ids))
-
-
 def test_one_bad_text_fails_its_own_request_only(repository, backend):
     server = Server(repository, "reviews", backend, None)
     bad = [np.array([[b"\xff\xfe"]], dtype=np.object_), as_bytes(["好", " \u200b\n"])]
