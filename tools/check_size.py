@@ -35,9 +35,9 @@ LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
     "course_lib/runtime": 1955,
     "course_lib/models": 1815,
-    "course_lib without chapters": 19_660,
-    "tests": 19_324,
-    "public names outside chapters": 405,
+    "course_lib without chapters": 18_653,
+    "tests": 19_278,
+    "public names outside chapters": 355,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60
