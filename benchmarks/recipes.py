@@ -195,7 +195,7 @@ def crf(_: Learner, seed: int) -> dict:
     ruled = found.taggers["without"]
     ruled.crf = rule_crf(labels)
     tags = predict_tags(ruled, [row["tokens"] for row in test])
-    counts = span_counts([row["labels"] for row in test], tags, len(labels) // 2).sum(axis=1)
+    counts = span_counts([row["labels"] for row in test], tags, labels).sum(axis=1)
     rules = entity_scores(ruled, test, tags)["all"]
     scores = found.scores.to_dict("index") | {"rules": rules}
     return {

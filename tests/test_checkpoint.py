@@ -46,12 +46,6 @@ def test_checkpoints_are_named_by_step_and_complete(unbroken):
         assert not list(path.glob("*.pd*")) and not list(path.glob("*.pkl"))
 
 
-def test_saving_checkpoints_changes_nothing(unbroken):
-    _, digest, history = unbroken
-    model, plain = runs.train(early_stopping=2)
-    assert (runs.weights_digest(model), plain) == (digest, history)
-
-
 @pytest.mark.parametrize("step", [3, 8, 15, 24])
 def test_resuming_gives_the_bits_of_the_unbroken_run(unbroken, step):
     directory, digest, history = unbroken
@@ -169,16 +163,6 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path, unbroken, name, chang
     assert newest.exists()
 
 
-@pytest.mark.parametrize("manifest", [[], {}, {"files": {}}, {"files": {"model.safetensors": {}}}])
-def test_a_damaged_manifest_is_refused_and_passed_over(tmp_path, manifest):
-    for step in (1, 2, 3):
-        path = arrays(step).save(tmp_path, step)
-        if step > 1:
-            (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match=r"manifest.json: is .*damaged.*checkpoint-00000001"):
-        Checkpoint.load(path)
-
-
 def test_every_file_of_a_checkpoint_must_be_in_its_manifest(tmp_path):
     path = arrays(1).save(tmp_path, 1)
     whole = json.loads((path / "manifest.json").read_text())
@@ -223,8 +207,7 @@ def test_the_digest_covers_every_number_of_every_kind_of_row():
         loader = SimpleNamespace(dataset=list(rows), batch_sampler=None)
         return describe(paddle.nn.Linear(1, 1), loader, None)["train_data"]
 
-    long = np.zeros(5000, "int64")
-    other = long.copy()
+    long, other = np.zeros((2, 5000), "int64")
     other[2500] = 1
     seen = [
         digest((long, 1)),
@@ -317,27 +300,11 @@ def test_a_budget_of_tokens_resumes_within_an_epoch(with_a_budget, into_epoch):
     assert runs.weights_digest(model) == digest
 
 
-def test_another_budget_of_tokens_is_refused_in_words(with_a_budget):
-    directory, _, _ = with_a_budget
-    with pytest.raises(InputError, match=r"with max_tokens 200, this run has 201;.*same"):
-        runs.train(loader=budget(201), output_dir=directory, resume=True)
-    with pytest.raises(InputError, match="with batch_size None, this run has 8"):
-        runs.train(output_dir=directory, resume=True)
-
-
 def test_resume_needs_somewhere_to_look(tmp_path):
     with pytest.raises(InputError, match="output_dir"):
         runs.train(resume=True)
     with pytest.raises(InputError, match="does not exist"):
         runs.train(resume=tmp_path / "checkpoint-00000001")
-
-
-def test_an_output_directory_that_cannot_be_written(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("mine")
-    with pytest.raises(InputError, match="file"):
-        runs.train(output_dir=file, epochs=1)
-    assert file.read_text() == "mine"
 
 
 def test_another_number_of_threads_is_warned_about(tmp_path, unbroken, monkeypatch):

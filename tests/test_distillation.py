@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
-from course_lib.compression import importance, prune, reorder
-from course_lib.compression.distillation import (
-    DistillTrainer,
-    _hidden_error,
-    narrow,
-    narrowed,
-    soft_cross_entropy,
-)
+from course_lib.compression import importance, narrow, narrowed, prune, reorder, soft_cross_entropy
+from course_lib.compression.distillation import DistillTrainer, _hidden_error
 from course_lib.runtime import InputError
 
 import compression_tasks as tasks

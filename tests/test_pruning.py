@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 
@@ -227,19 +226,6 @@ def test_a_pruned_model_trains_on(tmp_path):
     assert again("今天书好")["input_ids"] == tokenizer("今天书好")["input_ids"]
     again = prune(loaded, 1, np.ones([2, 1]), np.ones([2, 16]))  # a cut one is cut as any other
     assert runs.weights_digest(again) == runs.weights_digest(loaded)
-
-
-def test_a_pruned_model_exports_with_any_shape(tmp_path):
-    model = prune(build(), 0.5, *worth())
-    spec = [paddle.static.InputSpec([None, None], "int64", name) for name in ("input_ids", "types")]
-    static = paddle.jit.to_static(copy.deepcopy(model), input_spec=spec, full_graph=True)
-    paddle.jit.save(static, str(tmp_path / "model"))
-    loaded = paddle.jit.load(str(tmp_path / "model"))
-    for rows, length in ((1, 3), (4, LENGTH)):
-        data = [value[:rows, :length] for value in list(batch().values())[:2]]
-        with paddle.no_grad():
-            expected = model(*data).numpy()
-        np.testing.assert_allclose(loaded(*data).numpy(), expected, atol=1e-5)
 
 
 def test_widths_that_keep_nothing_are_refused():

@@ -116,7 +116,7 @@ SEQUENCES = [(np.arange(5), np.ones(5, bool))]
             "n_best: is 0",
         ),
         (lambda model: exact_match("", []), r"answers: is \[\]"),
-        (lambda model: span_counts([[1]], [[1, 2, 2]], 1), "1 labels and 3 predictions"),
+        (lambda model: span_counts([[1]], [[1, 2, 2]], ["PER"]), "1 labels and 3 predictions"),
         (
             lambda model: create_pretraining_dataloader(SEQUENCES, None, mask_rate=0),
             "mask_rate: is",

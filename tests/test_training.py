@@ -79,14 +79,6 @@ def test_biases_and_norms_are_not_decayed():
         np.testing.assert_allclose(parameter.numpy(), expected, rtol=1e-6, err_msg=name)
 
 
-def test_gradients_are_clipped():
-    model, _ = runs.model_and_tokenizer()
-    optimizer, _ = create_optimizer(model, 1e-3, 10, warmup=0, max_grad_norm=0.5)
-    clipped = optimizer._grad_clip([(p, paddle.ones_like(p)) for p in model.parameters()])
-    norm = float(sum((gradient**2).sum() for _, gradient in clipped)) ** 0.5
-    assert norm == pytest.approx(0.5, rel=1e-4)
-
-
 def test_evaluate_weighs_each_example_the_same(trained):
     model, _ = trained
     _, tokenizer = runs.model_and_tokenizer()
@@ -185,10 +177,6 @@ def test_plain_paddle_samplers_work_too():
     first = once()
     np.random.seed(99)
     assert first == once()
-
-
-def test_the_seed_decides():
-    assert runs.train(epochs=1, seed=1)[1]["loss"] != runs.train(epochs=1, seed=2)[1]["loss"]
 
 
 @pytest.mark.parametrize("max_steps", [None, 1])  # the last step's loss is still a number

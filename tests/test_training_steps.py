@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from course_lib.chapters import ch17
-from course_lib.models import load_backbone, save_model
 from course_lib.runtime import InputError
 from course_lib.training import (
     fit,
@@ -53,16 +52,6 @@ def test_plain_weights_come_back_or_nothing_changes(tmp_path):
         with pytest.raises(InputError, match=words):
             load_plain(other, tmp_path / name)
     assert_equal(other, model_arrays(layer))
-
-
-def test_plain_and_pretrained_saving_hold_the_same_weights(tmp_path):
-    model = runs.build()
-    save_model(model, runs.tokenizer(), tmp_path / "pretrained")
-    again, _ = load_backbone(tmp_path / "pretrained")
-    other = runs.build(seed=2)
-    load_plain(other, save_plain(model, tmp_path / "plain.pdparams"))
-    assert_equal(again, model_arrays(model))
-    assert_equal(other, model_arrays(model))
 
 
 # ---- memory

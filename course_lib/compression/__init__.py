@@ -6,8 +6,8 @@ from course_lib.runtime.lazy import lazy
 
 _HOME = {
     "DistillTrainer": "distillation",
-    "narrow": "distillation",
-    "narrowed": "distillation",
+    "narrow": "pruning",
+    "narrowed": "pruning",
     "soft_cross_entropy": "distillation",
     "CompressTrainer": "trainer",
     "export_quantized": "qat",

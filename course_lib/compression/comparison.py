@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from course_lib.compression.calibration import pad_features
+from course_lib.compression.static import pad_features
 from course_lib.data import convert_example
 from course_lib.deploy import Predictor
 from course_lib.deploy.files import PROGRAM, WEIGHTS

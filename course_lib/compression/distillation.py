@@ -11,14 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 
-from course_lib.compression.pruning import (
-    LABELS,
-    cut,
-    kept,
-    linears,
-    multi_label,
-    prunable_layers,
-)
+from course_lib.compression.pruning import LABELS, kept, narrowed, prunable_layers
 from course_lib.runtime import InputError
 from course_lib.training.trainer import CourseTrainer
 
@@ -31,6 +24,7 @@ def soft_cross_entropy(
     teacher: paddle.Tensor,
     temperature: float = 1.0,
     mask: paddle.Tensor | None = None,
+    several: bool = False,
 ) -> paddle.Tensor:
     """Cross entropy of the student's probabilities against the teacher's.
 
@@ -39,34 +33,19 @@ def soft_cross_entropy(
         temperature: both are divided by it before softmax; above 1 the small probabilities count
             more. The result is multiplied by its square, which keeps the size of the gradients.
         mask: [...], zero where there is only padding.
+        several: each class is a choice between yes and no (sigmoid); their losses add up.
 
     Returns:
         The mean over all rows, or over those that the mask leaves (nats).
     """
-    target = functional.softmax(teacher / temperature)
-    losses = -(target * functional.log_softmax(student / temperature)).sum(axis=-1)
-    return temperature**2 * _mean(losses, mask)
-
-
-def soft_binary_cross_entropy(
-    student: paddle.Tensor, teacher: paddle.Tensor, temperature: float = 1.0
-) -> paddle.Tensor:
-    """The same for a multi-label model, where each label has its own probability.
-
-    A label is a choice between yes and no, and an example's loss is the sum over its labels.
-
-    Args:
-        student, teacher: logits of one shape [batch_size, labels].
-        temperature: as in `soft_cross_entropy`, of sigmoid.
-
-    Returns:
-        The mean over all rows (nats).
-    """
-    target = functional.sigmoid(teacher / temperature)
-    losses = functional.binary_cross_entropy_with_logits(
-        student / temperature, target, reduction="none"
-    )
-    return temperature**2 * losses.sum(axis=-1).mean()
+    student, teacher = student / temperature, teacher / temperature
+    if several:
+        losses = functional.binary_cross_entropy_with_logits(
+            student, functional.sigmoid(teacher), reduction="none"
+        )
+    else:
+        losses = -functional.softmax(teacher) * functional.log_softmax(student)
+    return temperature**2 * _mean(losses.sum(axis=-1), mask)
 
 
 def _hidden_error(
@@ -88,49 +67,6 @@ def _mean(values: paddle.Tensor, mask: paddle.Tensor | None) -> paddle.Tensor:
 
 
 @contextmanager
-def narrowed(model: paddle.nn.Layer, width: float) -> Iterator[None]:
-    """Let a model compute, inside the block, with the first part of its heads and neurons only.
-
-    The weights stay whole and get their gradients; what is left out is not computed.
-
-    Raises:
-        InputError: as `pruning.prune`.
-    """
-    with ExitStack() as stack:
-        for layer, heads, neurons in zip(prunable_layers(model), *kept(model, width), strict=True):
-            attention = layer.self_attn
-            inner = slice(heads * attention.head_dim)
-            for parent, name, rows, columns in linears(layer, inner, slice(neurons)):
-                linear = getattr(parent, name)
-                stack.callback(setattr, parent, name, linear)
-                setattr(parent, name, _Part(linear, rows, columns))
-            stack.callback(setattr, attention, "num_heads", attention.num_heads)
-            attention.num_heads = heads
-        yield
-
-
-class _Part(paddle.nn.Layer):
-    """The first inputs (rows) and outputs (columns) of a Linear."""
-
-    def __init__(self, linear: paddle.nn.Linear, rows: slice, columns: slice) -> None:
-        super().__init__()
-        self.linear, self.rows, self.columns = linear, rows, columns
-
-    def forward(self, value: paddle.Tensor) -> paddle.Tensor:
-        weight, bias = self.linear.weight[self.rows, self.columns], self.linear.bias
-        return functional.linear(value, weight, None if bias is None else bias[self.columns])
-
-
-def narrow(model: paddle.nn.Layer, width: float) -> paddle.nn.Layer:
-    """A new, smaller model that computes what `narrowed` lets this one compute.
-
-    Raises:
-        InputError: as `pruning.prune`.
-    """
-    return cut(model, *([range(count) for count in counts] for counts in kept(model, width)))
-
-
-@contextmanager
 def _hidden_states(model: paddle.nn.Layer) -> Iterator[list[paddle.Tensor]]:
     """Collect the outputs of the encoder's layers inside the block."""
     states: list[paddle.Tensor] = []
@@ -144,8 +80,7 @@ def _hidden_states(model: paddle.nn.Layer) -> Iterator[list[paddle.Tensor]]:
 class DistillTrainer(CourseTrainer):
     """A Trainer whose loss is the distance from a teacher's logits and hidden states.
 
-    The loss of a step is the mean over all widths of `soft_cross_entropy` of the logits
-    (`soft_binary_cross_entropy` where the model's problem_type is "multi_label_classification") +
+    The loss of a step is the mean over all widths of `soft_cross_entropy` of the logits +
     `hidden_weight` x `_hidden_error`; labels are not looked at. Everything else is CourseTrainer's:
     two runs on the same machine end with the same bits.
 
@@ -204,11 +139,10 @@ class DistillTrainer(CourseTrainer):
         return (loss, (loss, outputs)) if return_outputs else loss
 
     def _distance(self, student: paddle.Tensor, teacher: paddle.Tensor, mask) -> paddle.Tensor:
-        if multi_label(self.model):
-            return soft_binary_cross_entropy(student, teacher)
         # a row a token: padding is no example; elsewhere a row is an example
         mask = mask if student.ndim == 3 else None
-        return soft_cross_entropy(student, teacher, mask=mask)
+        several = self.model.config.problem_type == "multi_label_classification"
+        return soft_cross_entropy(student, teacher, mask=mask, several=several)
 
 
 def _tuple(outputs) -> tuple[paddle.Tensor, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from course_lib.compression.program import load_program, quiet_paddle, static_mode
+from course_lib.compression.program import load_program, static_mode
 from course_lib.deploy.files import copy_companions, find_files, new_files
 from course_lib.runtime import InputError
 
@@ -34,7 +34,7 @@ def quantize_embeddings(source: str | os.PathLike, target: str | os.PathLike) ->
     source, target = find_files(source), Path(target)
     if target.is_dir():
         target = target / source.name
-    with static_mode() as executor, quiet_paddle():
+    with static_mode(quiet=True) as executor:
         program, names, outputs = load_program(source, executor)
         block = program.global_block()
         lookups = [operator for operator in block.ops if _reads_fp32_table(block, operator)]

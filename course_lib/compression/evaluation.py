@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from course_lib.compression.pruning import multi_label
 from course_lib.runtime import InputError
 from course_lib.training import decode_answers, exact_match
 from course_lib.training.trainer import CourseTrainer
@@ -24,7 +23,8 @@ def metric_for(trainer: CourseTrainer) -> Metric:
     Raises:
         InputError: there is none for the task; labels of entities that seqeval does not know.
     """
-    if multi_label(trainer.model):
+    config = getattr(trainer.model, "config", None)
+    if getattr(config, "problem_type", None) == "multi_label_classification":
         return _label_f1
     name = type(trainer.model).__name__
     for part, metric in _METRICS.items():

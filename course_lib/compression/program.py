@@ -1,19 +1,17 @@
-"""Paddle's static programs: loading them, and writing their operators in one order."""
+"""Paddle's static programs: a mode of their own, and loading them."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import io
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from course_lib.deploy.files import PROGRAM, WEIGHTS, check_file, describe
 from course_lib.runtime import InputError
 
 import paddle
-from paddle.base.proto import framework_pb2
 
 _LOGGERS = (
     "paddle.static.quantization.post_training_quantization",
@@ -23,12 +21,20 @@ _LOGGERS = (
 
 
 @contextlib.contextmanager
-def static_mode() -> Iterator[paddle.static.Executor]:
-    """Static mode with its own scope inside the block; the previous mode comes back afterwards."""
+def static_mode(quiet: bool = False) -> Iterator[paddle.static.Executor]:
+    """Static mode with its own scope inside the block; the previous mode comes back afterwards.
+
+    Args:
+        quiet: hide Paddle's log and its progress bars, which have no switch.
+    """
     dynamic = paddle.in_dynamic_mode()
     paddle.enable_static()
     try:
-        with paddle.static.scope_guard(paddle.static.Scope()), paddle.utils.unique_name.guard():
+        with (
+            paddle.static.scope_guard(paddle.static.Scope()),
+            paddle.utils.unique_name.guard(),
+            _quiet() if quiet else contextlib.nullcontext(),
+        ):
             yield paddle.static.Executor(paddle.CPUPlace())
     finally:
         if dynamic:
@@ -57,8 +63,7 @@ def load_program(
 
 
 @contextlib.contextmanager
-def quiet_paddle() -> Iterator[None]:
-    """Hide Paddle's log and its progress bars, which have no switch."""
+def _quiet() -> Iterator[None]:
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
@@ -69,50 +74,3 @@ def quiet_paddle() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
-
-
-def sort_operators(program: Path, source: Path) -> None:
-    """Rewrite a quantized .pdmodel with its operators in the order of the .pdmodel it came from.
-
-    Paddle's passes leave them in an order that depends on addresses in memory. Another order gives
-    another file, and even other results: which operators oneDNN can fuse depends on it.
-    """
-    described, original = (
-        framework_pb2.ProgramDesc.FromString(file.read_bytes()) for file in (program, source)
-    )
-    block = described.blocks[0]
-    operators = [copy.copy(operator) for operator in block.ops]
-    # a name may be written twice (once for its reader, once as an output): who reads which matters
-    last_writer: dict[str, int] = {}
-    needs: list[list[int]] = []
-    maker: dict[str, int] = {}
-    for index, operator in enumerate(operators):
-        needs.append([last_writer[n] for n in _names(operator.inputs) if n in last_writer])
-        last_writer |= dict.fromkeys(_names(operator.outputs), index)
-        if not operator.type.endswith("quantize_linear"):
-            maker |= dict.fromkeys(_names(operator.outputs), index)
-    ordered: dict[int, None] = {}
-
-    def put(index: int) -> None:
-        if index not in ordered:
-            for need in needs[index]:
-                put(need)
-            ordered[index] = None
-
-    for operator in original.blocks[0].ops:
-        for name in _names(operator.outputs):
-            if name in maker:
-                put(maker[name])
-    rest = sorted(range(len(operators)), key=lambda index: _names(operators[index].outputs))
-    for index in sorted(rest, key=lambda index: operators[index].type == "fetch"):
-        put(index)
-    variables = sorted((copy.copy(one) for one in block.vars), key=lambda one: one.name)
-    del block.ops[:], block.vars[:]
-    for index in ordered:
-        block.ops.append(operators[index])
-    block.vars.extend(variables)
-    program.write_bytes(described.SerializeToString(deterministic=True))
-
-
-def _names(slots: Iterable) -> list[str]:
-    return [name for slot in slots for name in slot.arguments]

@@ -61,7 +61,7 @@ def _shape_of(model: paddle.nn.Layer) -> tuple[list[int], list[int]]:
     return heads, [layer.linear1.weight.shape[1] for layer in layers]
 
 
-def linears(layer: paddle.nn.TransformerEncoderLayer, columns, neurons) -> list[tuple]:
+def _linears(layer: paddle.nn.TransformerEncoderLayer, columns, neurons) -> list[tuple]:
     """The Linears of a layer whose sizes depend on its heads and neurons.
 
     Args:
@@ -128,6 +128,7 @@ def importance(
     batches: Iterable,
     criterion: Callable | None = None,
     calc_loss: Callable[[paddle.nn.Layer, Mapping], paddle.Tensor] | None = None,
+    label_names: Sequence[str] = LABELS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """How much the loss depends on each head and each neuron.
 
@@ -138,8 +139,10 @@ def importance(
     Args:
         model: fine-tuned, all layers of one size; it is left as it was.
         batches: dicts of inputs and labels, or (input_ids, token_type_ids, labels).
-        criterion: (logits, labels) -> the mean loss of a batch, see `batch_loss`.
+        criterion: (logits, labels) -> the mean loss of a batch, `cross_entropy` by default. Several
+            label columns come as a tuple, as a Trainer's criterion gets them.
         calc_loss: (model, batch) -> the mean loss, instead of `criterion`.
+        label_names: columns that hold labels.
 
     Returns:
         heads [layers, heads] and neurons [layers, neurons], at least 0, in float64.
@@ -166,7 +169,11 @@ def importance(
             for mask in [*ones[0], *ones[1]]:
                 mask.stop_gradient = False
             with masks(model, *ones):
-                loss = calc_loss(model, batch) if calc_loss else batch_loss(model, batch, criterion)
+                loss = (
+                    calc_loss(model, batch)
+                    if calc_loss
+                    else _batch_loss(model, batch, criterion, label_names)
+                )
             if not np.isfinite(float(loss)):
                 raise InputError("loss", f"is {float(loss)} on a batch", "a finite number")
             loss.backward()
@@ -183,35 +190,15 @@ def importance(
     return sums
 
 
-def batch_loss(
-    model: paddle.nn.Layer,
-    batch: Mapping,
-    criterion: Callable | None = None,
-    label_names: Sequence[str] = LABELS,
+def _batch_loss(
+    model: paddle.nn.Layer, batch: Mapping, criterion: Callable | None, label_names: Sequence[str]
 ) -> paddle.Tensor:
-    """The mean loss of a batch.
-
-    Args:
-        batch: inputs and labels by name.
-        criterion: (logits, labels) -> loss; by default `cross_entropy`. Several label columns come
-            as a tuple, as a Trainer's criterion gets them.
-        label_names: columns that hold labels.
-
-    Raises:
-        InputError: the batch has no labels.
-    """
     labels = tuple(batch[name] for name in label_names if name in batch)
     if not labels:
         problem = f"has the columns {', '.join(batch)} only"
         raise InputError("the batch", problem, " or ".join(label_names))
     logits = model(**{name: value for name, value in batch.items() if name not in label_names})
     return (criterion or cross_entropy)(logits, labels[0] if len(labels) == 1 else labels)
-
-
-def multi_label(model: paddle.nn.Layer) -> bool:
-    """Whether a classifier's configuration lets an example have any number of labels."""
-    kind = getattr(getattr(model, "config", None), "problem_type", None)
-    return kind == "multi_label_classification"
 
 
 def cross_entropy(logits, labels) -> paddle.Tensor:
@@ -338,7 +325,7 @@ def cut(
         attention = layer.self_attn
         columns = np.arange(attention.num_heads * attention.head_dim)
         columns = columns.reshape([attention.num_heads, -1])[np.asarray(head)].reshape(-1)
-        for parent, name, rows, outputs in linears(layer, columns, np.asarray(neuron)):
+        for parent, name, rows, outputs in _linears(layer, columns, np.asarray(neuron)):
             setattr(parent, name, _part(getattr(parent, name), rows, outputs))
         attention.num_heads = len(head)
     for name, numbers in zip((HEADS, NEURONS), _shape_of(smaller), strict=True):
@@ -359,6 +346,51 @@ def _part(linear: paddle.nn.Linear, rows, columns) -> paddle.nn.Linear:
         smaller.bias.set_value(linear.bias.numpy()[columns])
         smaller.bias.stop_gradient = linear.bias.stop_gradient
     return smaller
+
+
+@contextmanager
+def narrowed(model: paddle.nn.Layer, width: float) -> Iterator[None]:
+    """Let a model compute, inside the block, with the first part of its heads and neurons only.
+
+    The weights stay whole and get their gradients; what is left out is not computed.
+
+    Raises:
+        InputError: as `prune`.
+    """
+    with ExitStack() as stack:
+        for layer, heads, neurons in zip(prunable_layers(model), *kept(model, width), strict=True):
+            attention = layer.self_attn
+            inner = slice(heads * attention.head_dim)
+            for parent, name, rows, columns in _linears(layer, inner, slice(neurons)):
+                linear = getattr(parent, name)
+                stack.callback(setattr, parent, name, linear)
+                setattr(parent, name, _Part(linear, rows, columns))
+            stack.callback(setattr, attention, "num_heads", attention.num_heads)
+            attention.num_heads = heads
+        yield
+
+
+class _Part(paddle.nn.Layer):
+    """The first inputs (rows) and outputs (columns) of a Linear."""
+
+    def __init__(self, linear: paddle.nn.Linear, rows: slice, columns: slice) -> None:
+        super().__init__()
+        self.linear, self.rows, self.columns = linear, rows, columns
+
+    def forward(self, value: paddle.Tensor) -> paddle.Tensor:
+        weight, bias = self.linear.weight[self.rows, self.columns], self.linear.bias
+        return paddle.nn.functional.linear(
+            value, weight, None if bias is None else bias[self.columns]
+        )
+
+
+def narrow(model: paddle.nn.Layer, width: float) -> paddle.nn.Layer:
+    """A new, smaller model that computes what `narrowed` lets this one compute.
+
+    Raises:
+        InputError: as `prune`.
+    """
+    return cut(model, *([range(count) for count in counts] for counts in kept(model, width)))
 
 
 def load_pruned(directory: str | os.PathLike) -> paddle.nn.Layer:

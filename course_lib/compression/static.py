@@ -10,13 +10,14 @@ What does not work in paddle 2.6.2 is refused with the reason (`check_options`).
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from course_lib.compression.calibration import calibration_batches
-from course_lib.compression.program import load_program, quiet_paddle, sort_operators, static_mode
+from course_lib.compression.program import load_program, static_mode
 from course_lib.deploy.files import (
     PROGRAM,
     WEIGHTS,
@@ -30,8 +31,10 @@ from course_lib.runtime import InputError
 
 import numpy as np
 import paddle
+from paddle.base.proto import framework_pb2
 from paddle.static.quantization import PostTrainingQuantization
 from paddle.static.quantization.utils import load_variable_data
+from paddlenlp.data import Pad
 
 ALGORITHMS = ("hist", "mse", "KL", "emd", "avg", "abs_max")
 WEIGHT_TYPES = ("channel_wise_abs_max", "abs_max")
@@ -130,12 +133,12 @@ def quantize_static(
         program, names, _ = load_program(source, executor)
     # outside static mode, in which a Dataset of tensors would end the process
     padding = describe(source).get("pad_token_id", 0)
-    drawn = calibration_batches(calibration, names, batch_size, batch_nums, seed, padding)
+    drawn = _calibration_batches(calibration, names, batch_size, batch_nums, seed, padding)
     tables = read_program(program_file)
     batches = [
         check_inputs(batch, names, tables.rows, tables.positions, "calibration") for batch in drawn
     ]
-    with static_mode() as executor:
+    with static_mode(quiet=True) as executor:
         loader = paddle.io.DataLoader(
             [tuple(batch[name].astype("int64") for name in names) for batch in batches],
             places=paddle.CPUPlace(),
@@ -143,7 +146,7 @@ def quantize_static(
             batch_size=None,
             return_list=False,
         )
-        with quiet_paddle(), new_files(target, name) as temporary:
+        with new_files(target, name) as temporary:
             quantizer = _Quantizer(
                 executor=executor,
                 data_loader=loader,
@@ -162,9 +165,58 @@ def quantize_static(
             quantizer.quantize()
             made = temporary / (name + PROGRAM)
             quantizer.save_quantized_model(str(temporary), made.name, name + WEIGHTS)
-            sort_operators(made, program_file)
+            _sort_operators(made, program_file)
             copy_companions(source, temporary)
     return target / name
+
+
+def _calibration_batches(
+    calibration,
+    names: Sequence[str],
+    batch_size: int = 4,
+    batch_nums: int | None = 1,
+    seed: int = 42,
+    pad_token_id: int = 0,
+) -> list[dict[str, np.ndarray]]:
+    """Batches of a program's inputs, of features or ready batches as for `quantize_static`."""
+    expected = f"features or batches with {', '.join(names)}"
+    ready = isinstance(calibration, paddle.io.DataLoader)
+    items = list(islice(calibration, batch_nums)) if ready else calibration
+    if isinstance(items, Mapping) or not len(items) or not isinstance(items[0], Mapping):
+        raise InputError("calibration", f"is {_kind(items)}", f"a list of {expected}")
+    if names[0] not in items[0]:
+        raise InputError("calibration", f"has no column {names[0]!r}", expected)
+    if np.ndim(items[0][names[0]]) < 2:  # features: one row each
+        order = np.random.RandomState(seed).permutation(len(items))
+        if batch_nums is not None:
+            order = order[: batch_size * batch_nums]
+        chunks = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+        return [
+            pad_features([items[int(index)] for index in chunk], names, pad_token_id)
+            for chunk in chunks
+        ]
+    return [items[index] for index in range(min(batch_nums or len(items), len(items)))]
+
+
+def _kind(items) -> str:
+    if isinstance(items, Mapping):
+        return "one example"
+    return f"a {type(items).__name__} of {type(items[0]).__name__}" if len(items) else "empty"
+
+
+def pad_features(
+    features: Sequence[Mapping], names: Sequence[str], pad_token_id: int
+) -> dict[str, np.ndarray]:
+    """Pad features to the longest one.
+
+    Returns:
+        For each of `names` that the features have, an array of shape [features, longest].
+    """
+    columns = {name: [row[name] for row in features] for name in names if name in features[0]}
+    return {
+        name: Pad(pad_val=pad_token_id if name == "input_ids" else 0)([*map(np.asarray, rows)])
+        for name, rows in columns.items()
+    }
 
 
 class _Quantizer(PostTrainingQuantization):
@@ -344,3 +396,50 @@ def _kl_threshold(counts: np.ndarray, bin_width: float, bits: int = 8) -> float:
     cross = (weight * np.log(mean)).sum(axis=1)
     divergence = (own - cross) / total + np.log(below[limits]) - np.log(total)
     return float((limits[divergence.argmin()] + 0.5) * bin_width)
+
+
+def _sort_operators(program: Path, source: Path) -> None:
+    """Rewrite a quantized .pdmodel with its operators in the order of the .pdmodel it came from.
+
+    Paddle's passes leave them in an order that depends on addresses in memory. Another order gives
+    another file, and even other results: which operators oneDNN can fuse depends on it.
+    """
+    described, original = (
+        framework_pb2.ProgramDesc.FromString(file.read_bytes()) for file in (program, source)
+    )
+    block = described.blocks[0]
+    operators = [copy.copy(operator) for operator in block.ops]
+    # a name may be written twice (once for its reader, once as an output): who reads which matters
+    last_writer: dict[str, int] = {}
+    needs: list[list[int]] = []
+    maker: dict[str, int] = {}
+    for index, operator in enumerate(operators):
+        needs.append([last_writer[n] for n in _names(operator.inputs) if n in last_writer])
+        last_writer |= dict.fromkeys(_names(operator.outputs), index)
+        if not operator.type.endswith("quantize_linear"):
+            maker |= dict.fromkeys(_names(operator.outputs), index)
+    ordered: dict[int, None] = {}
+
+    def put(index: int) -> None:
+        if index not in ordered:
+            for need in needs[index]:
+                put(need)
+            ordered[index] = None
+
+    for operator in original.blocks[0].ops:
+        for name in _names(operator.outputs):
+            if name in maker:
+                put(maker[name])
+    rest = sorted(range(len(operators)), key=lambda index: _names(operators[index].outputs))
+    for index in sorted(rest, key=lambda index: operators[index].type == "fetch"):
+        put(index)
+    variables = sorted((copy.copy(one) for one in block.vars), key=lambda one: one.name)
+    del block.ops[:], block.vars[:]
+    for index in ordered:
+        block.ops.append(operators[index])
+    block.vars.extend(variables)
+    program.write_bytes(described.SerializeToString(deterministic=True))
+
+
+def _names(slots: Iterable) -> list[str]:
+    return [name for slot in slots for name in slot.arguments]

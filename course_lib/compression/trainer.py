@@ -12,15 +12,17 @@ import itertools
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from course_lib.compression.distillation import DistillTrainer, narrow, narrowed
+from course_lib.compression.distillation import DistillTrainer
 from course_lib.compression.embeddings import quantize_embeddings
 from course_lib.compression.evaluation import Metric, metric_for
 from course_lib.compression.pruning import (
-    batch_loss,
     cross_entropy,
     importance,
     kept,
+    narrow,
+    narrowed,
     parse_width,
     reorder,
 )
@@ -119,7 +121,7 @@ class CompressTrainer(CourseTrainer):
         """
         metric = _with_trainer(custom_evaluate or custom_dynabert_evaluate)
         self._evaluate: Metric = metric or metric_for(self)
-        self._calc_loss = custom_dynabert_calc_loss
+        self._calc_loss: Any = custom_dynabert_calc_loss
         parts = self._check_strategy()
         self._check_datasets(parts, own_metric=metric is not None)
         self._check_training(parts)
@@ -179,14 +181,13 @@ class CompressTrainer(CourseTrainer):
         held_out, rest = self._split()
         loader = self._loader(held_out)
 
-        def loss(model, batch) -> paddle.Tensor:
-            if self._calc_loss is None:
-                return batch_loss(model, batch, self.criterion, self.label_names)
+        def own_loss(model, batch) -> paddle.Tensor:
             # importance() puts its masks where head_mask would go, so this one is of ones
             criterion, head_mask = self.criterion or cross_entropy, paddle.ones([1, 1])
             return self._calc_loss(criterion, _TwoMasks(model), batch, head_mask)
 
-        tables = importance(self.model, loader, calc_loss=loss)
+        calc_loss = None if self._calc_loss is None else own_loss
+        tables = importance(self.model, loader, self.criterion, calc_loss, self.label_names)
         student = reorder(self.model, *tables)
         best: dict[float, tuple[float, paddle.nn.Layer]] = {}
 

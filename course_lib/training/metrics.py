@@ -12,14 +12,14 @@ from scipy.stats import bootstrap
 Rows = Sequence[Sequence[int] | set[Span]]
 
 
-def span_counts(gold: Rows, predicted: Rows, types: int | Sequence[str]) -> np.ndarray:
+def span_counts(gold: Rows, predicted: Rows, types: Sequence[str]) -> np.ndarray:
     """Count entities sentence by sentence; one is right when both ends and the type are.
 
     Args:
         gold, predicted: one row per sentence, either BIO label ids or spans. Where both are ids,
             predictions are left out wherever gold is negative (special tokens and padding).
-        types: a dataset's `label_list`, or names of types, or their number, where ids have the
-            order that `bio_spans` takes by default.
+        types: a dataset's `label_list`, or names of types where ids have the order that `bio_spans`
+            takes by default.
 
     Returns:
         int64 array of shape [sentences, types, 3]: right, found and true entities.
@@ -47,29 +47,24 @@ def span_scores(
     of its type opens an entity. (mode="strict" with scheme=IOB2 leaves such an entity out.)
 
     Args:
-        gold, predicted, types: as for `span_counts`, with names.
+        gold, predicted, types: as for `span_counts`.
 
     Returns:
         {"all": scores, each type: scores}; scores are {"precision", "recall", "f1", "right",
         "found", "true"}, the first three 0 where nothing is found or true, the others numbers.
     """
     kinds, gold_spans, predicted_spans = _as_spans(gold, predicted, types)
-    counts = span_counts(gold_spans, predicted_spans, len(kinds)).sum(axis=0)
+    counts = span_counts(gold_spans, predicted_spans, kinds).sum(axis=0)
     result = {"all": _scores(counts.sum(axis=0))}
     return result | {name: _scores(counts[index]) for index, name in enumerate(kinds)}
 
 
 def _as_spans(
-    gold: Rows, predicted: Rows, types: int | Sequence[str]
-) -> tuple[list, list[set[Span]], list[set[Span]]]:
+    gold: Rows, predicted: Rows, types: Sequence[str]
+) -> tuple[list[str], list[set[Span]], list[set[Span]]]:
     """Names of the types, and both sides as spans."""
-    label_list = None
-    if isinstance(types, int):
-        names: list = list(range(types))
-    elif "O" in types:
-        names, label_list = bio_types(types), types
-    else:
-        names = list(types)
+    label_list = types if "O" in types else None
+    names = bio_types(types) if "O" in types else list(types)
     sides: tuple[list[set[Span]], list[set[Span]]] = ([], [])
     for true, found in zip(gold, predicted, strict=True):
         if not isinstance(true, set) and not isinstance(found, set):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.compression import CompressTrainer, load_pruned
-from course_lib.compression.pruning import HEADS, multi_label
+from course_lib.compression.pruning import HEADS
 from course_lib.data import convert_example
 from course_lib.deploy import Predictor, export_model
 from course_lib.deploy.files import DESCRIPTION, PROGRAM
@@ -102,7 +102,7 @@ class Classifier:
             self.max_seq_length = model.max_length
         else:
             config = model.config
-            several = multi_label(model)
+            several = model.config.problem_type == "multi_label_classification"
             names = [name for _, name in sorted(config.id2label.items())]
             length = max_seq_length or getattr(config, "max_seq_length", None)
             length = length or min(128, config.max_position_embeddings)
