@@ -101,12 +101,11 @@ def test_vocabulary_counts_what_the_tokenizer_will_see():
     assert not any(character.isupper() for token in vocabulary[5:] for character in token)
 
 
-@pytest.mark.parametrize("lower", [True, False])
-def test_what_the_vocabulary_was_built_from_is_spelled(lower, tmp_path):
+def test_what_the_vocabulary_was_built_from_is_spelled(tmp_path):
     text = "ΟΔΟΣ ｜ 1\u20e3 か\u3099x हिन्दी İst e\u0301x Ⅷa 〇b µm ﬁn"
-    tokens = build_vocabulary([text], min_count=1, do_lower_case=lower)
+    tokens = build_vocabulary([text], min_count=1)
     (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
-    tokenizer = ErnieTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=lower)
+    tokenizer = ErnieTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=True)
     assert "[UNK]" not in tokenizer.tokenize(text)
 
 
@@ -383,7 +382,6 @@ def test_a_fresh_tokenizer_leaves_nothing_behind_and_can_be_saved(tmp_path, monk
         ({"label_list": ["差", "好"]}, "not for 差, 好: its encoder is kept, and its head starts"),
         ({"label_list": ["差", "中", "好"]}, "not for 差, 中, 好"),
         ({"num_classes": 3}, "not for 3 classes"),
-        ({"problem_type": "multi_label_classification"}, "for one class per text, not for several"),
     ],
 )
 def test_a_head_is_kept_for_its_own_classes_only(saved, options, warning, recwarn):
@@ -406,7 +404,7 @@ def test_a_head_is_kept_for_its_own_classes_only(saved, options, warning, recwar
         assert len(messages) == 1 and warning in messages[0] and str(saved) in messages[0]
         assert loaded.classifier.bias.abs().sum() == 0 and "classifier.weight" not in same
         assert 0.01 < float(loaded.classifier.weight.std()) < 0.03  # initializer_range is 0.02
-        with pytest.raises(InputError, match=r"was trained for (negative, positive|one class)"):
+        with pytest.raises(InputError, match=r"was trained for negative, positive"):
             load_backbone(saved, trained=True, **options)
 
 

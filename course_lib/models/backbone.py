@@ -220,10 +220,7 @@ def _from_directory(
         raise InputError(directory, "has no vocab.txt", SAVED)
     names, head = _class_names(config_file, settings), _head_size(shapes)
     _check_task(config_file, settings, names, head, trained)
-    change = None
-    if head is not None:
-        change = _change_of_classes(names, head, num_classes, label_list)
-        change = change or _change_of_kind(settings, config)
+    change = None if head is None else _change_of_classes(names, head, num_classes, label_list)
     if change and trained:
         raise InputError(directory, f"was trained for {change[0]}", f"one for {change[1]}")
     if change:
@@ -273,14 +270,6 @@ def _change_of_classes(
     if num_classes in (None, head) and not renamed:
         return None
     return _classes(names, head), _classes(label_list, num_classes)
-
-
-def _change_of_kind(settings: dict, config: dict) -> tuple[str, str] | None:
-    kinds = [one.get("problem_type") == MULTI_LABEL for one in (settings, config)]
-    if "problem_type" not in config or kinds[0] == kinds[1]:
-        return None
-    before, now = ("several classes", "one class") if kinds[0] else ("one class", "several classes")
-    return f"{before} per text", f"{now} per text"
 
 
 def _check_encoder(file: Path, shapes: Shapes, model: paddle.nn.Layer, with_head: bool) -> None:

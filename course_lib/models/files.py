@@ -51,12 +51,8 @@ _NUMBERS: dict[str, tuple[tuple[type, ...], int, int]] = {
 # ---- weights
 
 
-def read_weights(path, trust_pickle: bool = False) -> dict[str, np.ndarray]:
+def read_weights(path) -> dict[str, np.ndarray]:
     """Read a weight file: safetensors, or what `paddle.save` wrote of a state dict.
-
-    Args:
-        path: the file; one that ends in `.safetensors` is read as such.
-        trust_pickle: let a pickle run the code that it holds.
 
     Raises:
         InputError: no such file, a damaged one, a pickle that would run code, or one that holds
@@ -67,7 +63,7 @@ def read_weights(path, trust_pickle: bool = False) -> dict[str, np.ndarray]:
         weight_shapes(path)
         with damage_named(path, "a .safetensors file"):
             return load_file(path)
-    state = read_pickle(path, trust_pickle)
+    state = read_pickle(path)
     if not isinstance(state, dict):
         raise InputError(path, f"holds a {type(state).__name__}", "arrays by name")
     for name, value in state.items():

@@ -26,11 +26,12 @@ TRUST = "--trust_pickle or course_lib.models.trust_pickles() if you trust whoeve
 paddle_load = paddle.load  # `patches` replaces paddle.load for a while
 
 
-def read_pickle(path, trust_pickle: bool = False, **options) -> object:
+def read_pickle(path, **options) -> object:
     """Read what `paddle.save` wrote, without running code that the file may hold.
 
+    Inside `trust_pickles` it may run.
+
     Args:
-        trust_pickle: let it run that code; so does `trust_pickles`.
         **options: those of `paddle.load`; arrays stay NumPy's unless `return_numpy=False`.
 
     Raises:
@@ -40,7 +41,7 @@ def read_pickle(path, trust_pickle: bool = False, **options) -> object:
     options = {"return_numpy": True, **options}
     with damage_named(path, "a file that paddle.save wrote"):
         content = Path(path).read_bytes()
-        if not (trust_pickle or TRUSTED.get()):
+        if not TRUSTED.get():
             loaded = _Unpickler(io.BytesIO(content), path).load()
             content = pickle.dumps(_unwrapped(loaded, [len(content)]), 4)
         return paddle_load(io.BytesIO(content), **options)

@@ -11,13 +11,11 @@ PRINTABLE_ASCII = [chr(code) for code in range(0x21, 0x7F)]
 COMMON_PUNCTUATION = list("，。！？、；：“”‘’（）《》【】—…·￥～")
 
 
-def build_vocabulary(
-    texts: Iterable[str], min_count: int = 3, do_lower_case: bool = True
-) -> list[str]:
+def build_vocabulary(texts: Iterable[str], min_count: int = 3) -> list[str]:
     """Collect the tokens that `ErnieTokenizer` needs to spell `texts` character by character.
 
-    The characters are counted as the tokenizer will see them: lower case and without accents when
-    `do_lower_case`. Special tokens come first, in ERNIE's order, so that `[PAD]` has id 0.
+    The characters are counted as the tokenizer will see them: lower case and without accents.
+    Special tokens come first, in ERNIE's order, so that `[PAD]` has id 0.
     Printable ASCII and common Chinese punctuation are always in. A character that can stand inside
     a longer word (a Latin letter, a digit, kana) also gets its `##` continuation piece, since
     WordPiece would otherwise turn the whole word into `[UNK]`.
@@ -25,7 +23,6 @@ def build_vocabulary(
     Args:
         texts: training texts only; a vocabulary built from test texts has seen the test.
         min_count: how often a character must occur; rarer ones become `[UNK]`.
-        do_lower_case: as for `ErnieTokenizer`.
 
     Returns:
         The tokens in the order of their ids: specials, then ASCII and punctuation, then the other
@@ -33,10 +30,8 @@ def build_vocabulary(
     """
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(_normalise(text) if do_lower_case else text)
-    always = PRINTABLE_ASCII + COMMON_PUNCTUATION
-    if do_lower_case:
-        always = [character for character in always if not character.isupper()]
+        counts.update(_normalized(text))
+    always = [one for one in PRINTABLE_ASCII + COMMON_PUNCTUATION if not one.isupper()]
     fixed = set(always)
     seen = [
         character
@@ -48,7 +43,7 @@ def build_vocabulary(
     return [*SPECIAL_TOKENS, *characters, *pieces]
 
 
-def _normalise(text: str) -> str:
+def _normalized(text: str) -> str:
     # Each character by itself, as the tokenizer does: `text.lower()` makes a Σ at an end ς.
     decomposed = unicodedata.normalize("NFD", "".join(map(str.lower, text)))
     return "".join(c for c in decomposed if unicodedata.category(c) != "Mn")

@@ -72,14 +72,11 @@ def probe_gpu(
     """Compute something small on GPU `index` in a subprocess and say how it went.
 
     Args:
-        index: the card, as paddle counts them.
-        command: what to run instead of the built-in probe; it prints the same lines. `CARD {...}`
-            before and `PROBE {"status": ...}` after the computation.
+        command: what to run instead of the built-in probe; it prints the same lines.
         timeout: seconds after which the probe counts as hung; a first CUDA start can take a minute.
 
     Returns:
         The problem in one sentence, and what to do about it; both are empty when the card computes.
-        Never raises because of what the probe does.
     """
     command = command or [sys.executable, "-c", _PROBE, str(index)]
     try:

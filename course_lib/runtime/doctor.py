@@ -46,9 +46,7 @@ print("IMPORTED", flush=True)
 _IMPORT_FIXES = (
     (r"libgomp\.so\.1", "install the OpenMP library: apt-get install libgomp1"),
     (r"libGL\.so\.1", "install the OpenGL library: apt-get install libgl1"),
-    (r"lib(glib|gthread)-2\.0\.so", "install GLib: apt-get install libglib2.0-0"),
     (r"libstdc\+\+\.so\.6", "install a newer C++ library: apt-get install libstdc++6"),
-    (r"libz\.so\.1", "install zlib: apt-get install zlib1g"),
     (r"signal 4\b", "use a machine with AVX, which paddle's wheel needs"),
     (r"signal 9\b", "give this machine or container at least 4 GiB of memory"),
     (r"did not end", f"look for a slow disk or a busy machine and try again, else {REINSTALL}"),

@@ -94,11 +94,11 @@ def usable_cores(root: Path = Path("/")) -> int:
 
 def usable_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes of memory this process may use, cgroup limits included; None if unknown."""
-    limits = re.findall(r"MemTotal: *(\d+)", _read(root / "proc/meminfo"))
-    sizes = [int(limit) * 1024 for limit in limits]
+    total = re.search(r"MemTotal: *(\d+)", _read(root / "proc/meminfo"))
     limits = [_read(group / "memory.max") for group in _cgroups(root)]
     limits.append(_read(root / "sys/fs/cgroup/memory/memory.limit_in_bytes"))  # version 1
-    return min([*sizes, *(int(limit) for limit in limits if limit.isdigit())], default=None)
+    sizes = [int(limit) for limit in limits if limit.isdigit()]
+    return min([*sizes, *([int(total[1]) * 1024] if total else [])], default=None)
 
 
 def child_environment() -> dict[str, str]:
