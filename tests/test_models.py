@@ -79,18 +79,11 @@ def test_special_tokens_have_ernie_ids():
     assert (tokenizer.mask_token_id, tokenizer.unk_token_id) == (3, 4)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        string.printable,
-        "".join(reversed(string.ascii_letters + string.digits)),
-        "ThinkPad X61s 2.4GHz/4GB, 100% (wow!)",
-        "“好”，是吗？（真的！）《书》……——、；：￥5",
-    ],
-)
-def test_no_latin_letter_digit_or_common_punctuation_is_unknown(text):
+def test_no_latin_letter_digit_or_common_punctuation_is_unknown():
     _, tokenizer = load_backbone("fresh", vocab_texts=["好是吗真的书"] * 3, **SMALL)
-    assert "[UNK]" not in tokenizer.tokenize(text)
+    text = "".join(reversed(string.ascii_letters + string.digits))
+    for each in (string.printable, text, "“好”，是吗？（真的！）《书》……——、；：￥5"):
+        assert "[UNK]" not in tokenizer.tokenize(each)
 
 
 def test_vocabulary_counts_what_the_tokenizer_will_see():
