@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env lab quickstart test test-fast faults lint doctor execute notebooks bench lock clean distclean
+.PHONY: help env lab quickstart test test-fast faults lint doctor execute notebooks bench peers lock clean distclean
 
 ifdef DEVICE
 LOCK ?= $(if $(filter gpu,$(DEVICE)),gpu-cu118,cpu)
@@ -109,11 +109,13 @@ bench: $(STAMP) ## run benchmarks/; each prints one JSON line
 
 # uv resolves one lock for all Python versions and platforms; it lives in an environment of its own.
 lock: .venv-uv/.stamp ## resolve requirements/*.in anew, keeping versions that still fit
-	cd requirements && for name in cpu gpu-cu118 nbgrader; do \
-		overrides="--override overrides.txt"; \
-		if [ $$name = nbgrader ]; then overrides=; fi; \
+	cd requirements && for name in cpu gpu-cu118 nbgrader peers; do \
+		options="--override overrides.txt"; \
+		if [ $$name = nbgrader ]; then options=; fi; \
+		if [ $$name = peers ]; then \
+			options="--override overrides-peers.txt --no-emit-package torch"; fi; \
 		../.venv-uv/bin/uv pip compile --quiet --universal --python-version 3.10 --no-header \
-			--generate-hashes $$overrides $$name.in -o $$name.txt || exit 1; done
+			--generate-hashes $$options $$name.in -o $$name.txt || exit 1; done
 
 .venv-uv/.stamp: Makefile
 	python=$$(sh tools/find_python.sh "$(PYTHON)") && "$$python" -m venv --clear .venv-uv
@@ -131,10 +133,22 @@ nbgrader: .venv-nbgrader/.stamp ## nbgrader in an environment of its own
 		--display-name "Python 3 (PaddleNLP course)" >/dev/null
 	@touch $@
 
+# For two benchmarks. On Linux the package index has PyTorch with CUDA only, which cannot be imported
+# without gigabytes of libraries; PyTorch's own index has it for the CPU. Any other address of that
+# build: make TORCH="--find-links DIRECTORY" peers
+TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
+peers: .venv-peers/.stamp ## Hugging Face's Trainer on PyTorch, for the benchmarks: about 1 GB
+
+.venv-peers/.stamp: requirements/peers.txt requirements/peers.in
+	python=$$(sh tools/find_python.sh "$(PYTHON)") && "$$python" -m venv --clear .venv-peers
+	.venv-peers/bin/python $(INSTALL) $(TORCH) "$$(grep '^torch==' requirements/peers.in)+cpu"
+	.venv-peers/bin/python $(INSTALL) --require-hashes -r requirements/peers.txt
+	@touch $@
+
 clean: ## remove what runs have written, models in outputs/ too; environments stay
 	rm -rf outputs runs build *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
 	find . -path './.venv*' -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) \
 		-type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and remove the environments
-	rm -rf .venv .venv-uv .venv-nbgrader
+	rm -rf .venv .venv-uv .venv-nbgrader .venv-peers

@@ -15,6 +15,12 @@ Four ways to make batches of the same reviews (at most 256 tokens):
 `tokens_per_second` is real tokens per second of training the shipped backbone with `fit` on a part
 of them; the four take turns in one process, other batches each round, after a step that warms the
 libraries up. `ratio` is the faster of grouped and tokens over plain.
+
+`tokenizing` is rows per second of `convert_example` on all training reviews, by PaddleNLP's
+tokenizer and from what the course remembers of it (`COURSE_TOKENIZER`), in turns; `ratio` is the
+second over the first. With `make peers`, also that of Hugging Face's `tokenizers` with the same
+vocabulary (one text a call, and all in one call, which uses all cores), and the share of texts to
+which it gives other ids.
 """
 
 from __future__ import annotations
@@ -22,11 +28,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import course_lib  # noqa: F401 - before paddle
-from course_lib.data import batching, create_dataloader, load_reviews
+from course_lib.data import batching, convert_example, create_dataloader, load_reviews
 from course_lib.models import load_backbone
 from course_lib.runtime import seed_everything, select_device
 from course_lib.training import fit
@@ -34,6 +43,8 @@ from course_lib.training import fit
 from paddlenlp.data import Pad, Stack, Tuple
 
 BATCH_SIZE, MAX_SEQ_LENGTH, SEED = 32, 256, 42
+ROOT = Path(__file__).resolve().parents[1]
+PEERS = ROOT / ".venv-peers/bin/python"
 VARIANTS = ("max_length", "plain", "grouped", "tokens")
 
 
@@ -81,6 +92,7 @@ def main() -> None:
             round(plain / mine, 2)
             for plain, mine in zip(seconds["plain"], seconds[best], strict=True)
         ],
+        "tokenizing": tokenizing(list(whole), tokenizer),
         "steps_an_epoch": steps,
         "examples": len(part),
         "mean_tokens": round(sum(lengths) / len(lengths), 1),
@@ -91,6 +103,40 @@ def main() -> None:
         "cores": len(os.sched_getaffinity(0)),
     }
     print(json.dumps(result))
+
+
+def tokenizing(rows: list[dict], tokenizer) -> dict:
+    """Rows per second of both ways of the course, and of the peer's library where it is there."""
+    seconds, ids = {"paddlenlp": 0.0, "course": 0.0}, {}
+    convert_example(rows[0], tokenizer)
+    for _ in range(2):
+        for name in seconds:
+            os.environ["COURSE_TOKENIZER"] = name
+            start = time.perf_counter()
+            ids[name] = [convert_example(row, tokenizer, MAX_SEQ_LENGTH) for row in rows]
+            seconds[name] += time.perf_counter() - start
+    assert ids["course"] == ids["paddlenlp"]
+    result = {f"{name}_rows_per_second": round(2 * len(rows) / seconds[name]) for name in seconds}
+    result["ratio"] = round(seconds["paddlenlp"] / seconds["course"], 2)
+    if PEERS.exists():
+        with tempfile.TemporaryDirectory() as directory:
+            job = Path(directory, "job.json")
+            texts = [row["text"] for row in rows]
+            vocab = tokenizer.vocab.token_to_idx
+            job.write_text(json.dumps({"texts": texts, "vocab": dict(vocab)}), encoding="utf-8")
+            command = [PEERS, ROOT / "benchmarks/peers/hugging_face.py", "tokenize", job]
+            done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        peer = json.loads(done.stdout)
+        own = [tokenizer(text)["input_ids"][1:-1] for text in texts]
+        other = sum(a != b for a, b in zip(own, peer["ids"], strict=True))
+        result |= {
+            f"tokenizers_{name}_rows_per_second": round(each)
+            for name, each in peer["rates"].items()
+        }
+        result |= {"tokenizers_other_ids": round(other / len(own), 4), **peer["versions"]}
+    else:
+        print("tokenizers is left out: `make peers` makes its environment", file=sys.stderr)
+    return result
 
 
 def make_sampler(name: str, lengths: list[int], max_tokens: int):

@@ -133,6 +133,12 @@ def test_the_locks_are_complete():
                 assert needed in locked, f"{name} needs {needed}"
 
 
+def test_the_peers_have_a_lock_without_cuda():
+    locked = pins("peers", "3.11")
+    assert not [name for name in locked if name.startswith(("nvidia-", "cuda-", "triton", "torch"))]
+    assert all(locked[each.name] in each.specifier for each in direct("peers.in")[1:])
+
+
 # --- environment.yml
 
 
@@ -309,7 +315,7 @@ def test_the_lock_follows_the_card(capabilities, lock, tmp_path):
 
 def test_make_alone_lists_the_targets():
     done = run("make", cwd=ROOT, env=OUTSIDE)
-    targets = "env lab quickstart test lint doctor execute notebooks bench clean lock"
+    targets = "env lab quickstart test lint doctor execute notebooks bench peers clean lock"
     for target in targets.split():
         assert re.search(rf"^  make {target}\s+\S", done.stdout, re.MULTILINE), target
 

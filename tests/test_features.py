@@ -262,7 +262,6 @@ def test_no_review_needs_the_tokenizer_itself(tokenizer, monkeypatch):
     assert all(remembering.remembered_ids(row["text"], tokenizer) is not None for row in reviews)
     fast = [convert_example(row, tokenizer, 40) for row in reviews]
     monkeypatch.setenv("COURSE_TOKENIZER", "paddlenlp")
-    assert remembering.remembered_ids("好", tokenizer) is None
     assert [convert_example(row, tokenizer, 40) for row in reviews] == fast
 
 
