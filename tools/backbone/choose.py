@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from encoder import MaskedLM, Shape
-from finetune import Task, finetune, masked_accuracy, read_task
+from finetune import Task, finetune, masked_accuracy, read_task, recall
 from pretrain import load
 
 # name: task, labelled examples (0: all), learning rate, epochs, batch size, length, frozen layers
@@ -29,7 +29,10 @@ RECIPES = {
     "all_a": ("reviews", 0, 1e-4, 3, 32, 128, 0),
     "all_b": ("reviews", 0, 2e-4, 2, 32, 128, 0),
     "ner_a": ("news", 2000, 3e-4, 4, 16, 128, 0),
+    "authors": ("authors", 0, 2e-4, 4, 16, 128, 0),
+    "sources": ("sources", 0, 2e-4, 4, 16, 128, 0),
 }
+CLASSES = {"reviews": 2, "news": 7, "authors": 5, "sources": 7}
 SEEDS = (42, 43, 44)
 NEWS_DEV = 600  # sentences
 
@@ -37,20 +40,24 @@ NEWS_DEV = 600  # sentences
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tasks", type=Path, required=True)
+    parser.add_argument("--outside", type=Path, required=True)
     parser.add_argument("--recipes", default=",".join(RECIPES))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--random", action="store_true", help="score random weights as well")
     parser.add_argument("runs", type=Path, nargs="+")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    data = np.load(options.tasks)
-    tasks = {
-        name: read_task(data, name)
-        for name in ("reviews_train", "reviews_dev", "news_train", "news_dev")
-    }
-    dev = {
-        "reviews": tasks["reviews_dev"],
-        "news": _part(tasks["news_dev"], range(min(NEWS_DEV, len(tasks["news_dev"].ids)))),
+    data, outside = np.load(options.tasks), np.load(options.outside)
+    tasks = {}
+    for name in CLASSES:
+        for split in ("train", "dev"):
+            source = outside if name in ("authors", "sources") else data
+            tasks[f"{name}_{split}"] = read_task(source, f"{name}_{split}")
+    dev = {name: tasks[f"{name}_dev"] for name in CLASSES}
+    dev["news"] = _part(dev["news"], range(min(NEWS_DEV, len(dev["news"].ids))))
+    pairs = {
+        "headings": (read_task(outside, "headings"), read_task(outside, "paragraphs")),
+        "halves": (read_task(data, "first"), read_task(data, "second")),
     }
     for path in options.runs:
         begun = time.time()
@@ -58,6 +65,8 @@ def main() -> None:
         result = {"run": path.name}
         for split, name in (("reviews", "mlm_reviews"), ("news", "mlm_news")):
             result[name] = round(masked_accuracy(model, tasks[f"{split}_dev"]), 4)
+        for name, (queries, texts) in pairs.items():
+            result[name] = round(recall(model.bert, queries, texts), 4)
         candidates = [("", model)]
         if options.random:
             torch.manual_seed(0)
@@ -78,7 +87,7 @@ def main() -> None:
                         model.shape.hidden_size,
                         train,
                         dev[task],
-                        classes=2 if task == "reviews" else 7,
+                        classes=CLASSES[task],
                         tokens=task == "news",
                         seed=seed,
                         learning_rate=rate,

@@ -151,6 +151,26 @@ def masked_accuracy(model: MaskedLM, task: Task, length: int = 128, seed: int = 
     return right / total
 
 
+def recall(encoder: torch.nn.Module, queries: Task, texts: Task, count: int = 10) -> float:
+    """Share of queries whose own text is among the nearest `count`, by mean vectors."""
+    near = _vectors(encoder, queries) @ _vectors(encoder, texts).T
+    place = (near > near.diagonal()[:, None]).sum(1)
+    return (place < count).float().mean().item()
+
+
+def _vectors(encoder: torch.nn.Module, task: Task) -> Tensor:
+    device = next(encoder.parameters()).device
+    rows = []
+    encoder.eval()
+    with torch.no_grad():
+        for start in range(0, len(task.ids), 128):
+            chosen = range(start, min(start + 128, len(task.ids)))
+            ids, _ = _pad(task, chosen, 128, False, device)
+            real = (ids != PAD)[:, :, None].float()
+            rows.append((encoder(ids)[0] * real).sum(1) / real.sum(1))
+    return F.normalize(torch.cat(rows), dim=-1)
+
+
 def _grouped(task: Task, batch_size: int, rng: np.random.Generator) -> list[np.ndarray]:
     lengths = np.array([len(row) for row in task.ids])
     order = rng.permutation(len(lengths))
@@ -180,4 +200,4 @@ def _pad(task: Task, chosen, length: int, tokens: bool, device) -> tuple[Tensor,
     return torch.tensor(ids, device=device), torch.tensor(labels, device=device)
 
 
-__all__ = ["Task", "finetune", "masked_accuracy", "read_task", "spans"]
+__all__ = ["Task", "finetune", "masked_accuracy", "read_task", "recall", "spans"]

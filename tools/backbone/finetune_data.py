@@ -16,6 +16,7 @@ import course_lib  # noqa: F401  before paddle
 from course_lib.data import load_reviews
 from course_lib.data.people_daily import load_people_daily
 from course_lib.runtime import atomic_file
+from course_lib.tasks.search import text_halves
 from course_lib.training.pretraining import WordEncoder
 
 import numpy as np
@@ -50,6 +51,10 @@ def main() -> None:
             chosen = {e["id"] for e in load_reviews("train", max_examples=size, seed=seed)}
             order = [e["id"] in chosen for e in load_reviews("train")]
             arrays[f"reviews_train_{size}_{seed}"] = np.flatnonzero(order)
+    halves = text_halves([example["text"] for example in load_reviews("dev")])
+    for name, texts in zip(("first", "second"), zip(*halves, strict=True), strict=True):
+        rows = [(*encoder(text), 0) for text in texts]
+        arrays.update(_arrays(name, rows, tokenizer, one_label=True))
     with atomic_file(options.output, "wb") as handle:
         np.savez_compressed(handle, **arrays)
 

@@ -2,10 +2,11 @@
 
     python tools/backbone/prepare.py --texts CORPUS_DIR --output corpus.npz --tokenizer DIRECTORY
 
-CORPUS_DIR holds unlabelled texts, `NAME.txt.gz`, one paragraph a line (the model card names the
-ones that were used). To them come the reviews and the People's Daily paragraphs of the TRAIN
-splits. A paragraph goes when it equals a dev or test text or shares 60% of the 8-grams of the
-shorter of the two with one.
+CORPUS_DIR holds unlabelled texts, `NAME.txt.gz`, one paragraph per line (the model card names the
+ones that were used). The reviews and the People's Daily paragraphs of the TRAIN splits are added.
+The last tenth of every document is held out for the out-of-domain tasks (outside.py). A paragraph
+is dropped when it equals a held-out, dev or test text, or shares 60% of the 8-grams of the shorter
+of the two with one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ MIN_COUNT = 5  # occurrences of a character
 LATIN_WORDS = 600  # whole words that save a tenth of the technical texts' tokens
 GRAM = 8  # characters; this and the next as in tools/corpora/reviews.py
 CONTAINMENT = 0.6
+HELD_OUT = 10  # one paragraph in so many, at the end of each document
 CHECKED = 16  # every so many-th paragraph is encoded again by the tokenizer alone, and compared
 
 
@@ -67,12 +69,13 @@ class Fence:
         )
 
 
-def held_out_texts() -> Iterator[str]:
-    """Every dev and test text of the reviews and of People's Daily."""
+def held_out_texts(directory: Path) -> Iterator[str]:
+    """Every dev and test text of the reviews and of People's Daily, and the held-out paragraphs."""
     for dataset in load_reviews(("dev", "test")):
         yield from (example["text"] for example in dataset)
     lines = people_daily.split_lines()
     yield from (people_daily.text(line) for name in ("dev", "test") for line in lines[name])
+    yield from (text for *_, text, out in read_documents(directory) if out)
 
 
 def course_paragraphs() -> Iterator[tuple[str, str]]:
@@ -83,23 +86,40 @@ def course_paragraphs() -> Iterator[tuple[str, str]]:
         yield NEWS, people_daily.text(line)
 
 
-def paragraphs(directory: Path) -> Iterator[tuple[str, str]]:
-    """(source, paragraph) of every `*.txt.gz` in a directory, in order, then the train splits."""
+def read_documents(directory: Path) -> Iterator[tuple[str, str, str, bool]]:
+    """(source, document, paragraph, held out) of every `*.txt.gz` in a directory, in order.
+
+    A line that starts with a byte order mark begins a new work, whose name stands in 《》; a file
+    without such lines is one document. The last tenth of a document's paragraphs is held out.
+    """
     files = sorted(directory.glob("*.txt.gz"))
     if not files:
         raise InputError(directory, "holds no *.txt.gz", "a directory of unlabelled texts")
     for path in files:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                yield path.name.removesuffix(".txt.gz"), line.strip()[:LONGEST]
+        source = path.name.removesuffix(".txt.gz")
+        documents: dict[str, list[str]] = {}
+        name = source
+        for line in gzip.decompress(path.read_bytes()).decode("utf-8").splitlines():
+            if line.startswith("\ufeff"):
+                name = line[1:].partition("》")[0].strip("《")
+            documents.setdefault(name, []).append(line.strip("\ufeff \t")[:LONGEST])
+        for name, lines in documents.items():
+            kept = len(lines) - len(lines) // HELD_OUT
+            for number, text in enumerate(lines):
+                yield source, name, text, number >= kept
+
+
+def paragraphs(directory: Path) -> Iterator[tuple[str, str]]:
+    """(source, paragraph) of what is trained on: the directory's texts, then the train splits."""
+    yield from ((source, text) for source, _, text, out in read_documents(directory) if not out)
     yield from course_paragraphs()
 
 
-def allowed(rows: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], Counter]:
-    """The (source, paragraph) that may be trained on, and how many went, by source."""
-    fence = Fence(held_out_texts())
+def allowed(directory: Path) -> tuple[list[tuple[str, str]], Counter]:
+    """The (source, paragraph) that may be trained on, and how many were dropped, by source."""
+    fence = Fence(held_out_texts(directory))
     kept, stopped = [], Counter()
-    for source, text in rows:
+    for source, text in paragraphs(directory):
         if not text:
             continue
         if fence.stops(text):
@@ -146,7 +166,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--texts", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="an .npz file")
-    parser.add_argument("--tokenizer", type=Path, required=True, help="directory to write it to")
+    parser.add_argument("--tokenizer", type=Path, required=True, help="directory; written if new")
     options = parser.parse_args()
     try:
         prepare(options.texts, options.output, options.tokenizer)
@@ -168,12 +188,13 @@ def prepare(directory: Path, output: Path, tokenizer_directory: Path) -> None:
     from paddlenlp.transformers import ErnieTokenizer
 
     begun = time.time()
-    rows, stopped = allowed(paragraphs(directory))
-    tokens = vocabulary([text for _, text in rows])
-    with atomic_directory(tokenizer_directory, "vocab.txt") as temporary:
-        vocab_file = temporary / "vocab.txt"
-        vocab_file.write_text("\n".join(tokens) + "\n", encoding="utf-8")
-        ErnieTokenizer(str(vocab_file), do_lower_case=True).save_pretrained(str(temporary))
+    rows, stopped = allowed(directory)
+    if not (tokenizer_directory / "vocab.txt").exists():
+        tokens = vocabulary([text for _, text in rows])
+        with atomic_directory(tokenizer_directory, "vocab.txt") as temporary:
+            vocab_file = temporary / "vocab.txt"
+            vocab_file.write_text("\n".join(tokens) + "\n", encoding="utf-8")
+            ErnieTokenizer(str(vocab_file), do_lower_case=True).save_pretrained(str(temporary))
     tokenizer = ErnieTokenizer.from_pretrained(str(tokenizer_directory))
     encoder = WordEncoder(tokenizer)
     sources = list(dict.fromkeys(source for source, _ in rows))
@@ -204,10 +225,10 @@ def prepare(directory: Path, output: Path, tokenizer_directory: Path) -> None:
             ends=np.array(ends, dtype=np.int64),
             source=np.array(source_ids, dtype=np.uint8),
             sources=np.array(sources),
-            vocab_size=len(tokens),
+            vocab_size=tokenizer.vocab_size,
         )
     counts = {
-        "vocabulary": len(tokens),
+        "vocabulary": tokenizer.vocab_size,
         "tokens": total,
         "unknown": int((all_ids == tokenizer.unk_token_id).sum()),
         "characters": dict(characters),

@@ -17,10 +17,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from corpus import Corpus, hide_words
-from encoder import SPECIAL, MaskedLM, Shape, set_dropout
+from encoder import MaskedLM, Shape, set_dropout
 
 LONG = 512  # one step in LONG_EVERY reads sequences of this length, for the late positions
 LONG_EVERY = 24
+TAGS = 59  # LAC's
+PAIRS, PAIR_LENGTH, PAIRS_EVERY = 512, 64, 3
+TEMPERATURE = 0.05
 
 
 def arguments() -> argparse.Namespace:
@@ -39,14 +42,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--weight_decay", type=float, default=0.01)
     parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--mask", type=float, default=0.15)
-    parser.add_argument("--reviews", type=int, default=4, help="passes over the reviews per epoch")
-    parser.add_argument("--bag", type=float, default=0.0, help="weight of the pooled bag of words")
-    parser.add_argument(
-        "--replaced",
-        type=float,
-        default=0.0,
-        help="weight of telling real tokens from guessed ones",
-    )
+    parser.add_argument("--mix", default="reviews=4", help="passes per epoch: SOURCE=N,SOURCE=N")
+    parser.add_argument("--tags", type=Path, help="LAC's tags, from label.py")
+    parser.add_argument("--tag", type=float, default=0.0, help="weight of LAC's tags")
+    parser.add_argument("--contrast", type=float, default=0.0, help="weight of the pairs")
     parser.add_argument("--init", type=Path, help="go on from this run's weights")
     parser.add_argument("--teacher", type=Path)
     parser.add_argument("--distil", type=float, default=0.7, help="weight of the teacher's scores")
@@ -57,30 +56,21 @@ def arguments() -> argparse.Namespace:
 
 
 class Objective(torch.nn.Module):
-    """The loss of one batch: hidden words, the pooled bag of words, and the teacher's view."""
+    """The loss of one batch: hidden words, LAC's tags and the teacher's view."""
 
-    def __init__(self, model: MaskedLM, teacher: MaskedLM | None, frequency, options) -> None:
+    def __init__(self, model: MaskedLM, teacher: MaskedLM | None, options) -> None:
         super().__init__()
         self.model, self.teacher = model, teacher
-        self.bag, self.distil, self.hidden = options.bag, options.distil, options.hidden
-        self.replaced = options.replaced
+        self.distil, self.hidden, self.tag = options.distil, options.hidden, options.tag
         width = model.shape.hidden_size
-        # rare tokens say more about a text than 的 does: word2vec's subsampling weights
-        rarity = (1e-3 / frequency.clamp(min=1e-9)).sqrt().clamp(max=1.0)
-        rarity[:SPECIAL] = 0.0
-        self.register_buffer("rarity", rarity)
-        if self.bag:
-            self.bag_head = torch.nn.Linear(width, model.shape.vocab_size)
-        if self.replaced:
-            self.real_head = torch.nn.Sequential(
-                torch.nn.Linear(width, width), torch.nn.GELU(), torch.nn.Linear(width, 1)
-            )
+        if self.tag:
+            self.tag_head = torch.nn.Linear(width, TAGS)
         if teacher is not None and self.hidden:
             self.lift = torch.nn.Linear(width, teacher.shape.hidden_size)
 
-    def forward(self, ids, read, places, targets):
+    def forward(self, read, tags, places, targets):
         """places: [K] flat positions of hidden tokens; targets: [K], -100 where it is padding."""
-        sequence, pooled = self.model.bert(read)
+        sequence, _ = self.model.bert(read)
         flat = sequence.reshape(-1, sequence.shape[-1])
         scores = self.model.scores(flat[places]).float()
         masked = F.cross_entropy(scores, targets)
@@ -98,28 +88,36 @@ class Objective(torch.nn.Module):
                 real = (read != 0).reshape(-1, 1).float()
                 gap = (self.lift(flat).float() - taught.float()).pow(2).mean(-1, keepdim=True)
                 loss = loss + self.hidden * (gap * real).sum() / real.sum()
-        if self.replaced:
-            loss = loss + self.replaced * self._replaced_loss(ids, places, targets, scores)
-        if self.bag:
-            guess = self.bag_head(pooled).float().log_softmax(-1)
-            weight = self.rarity[ids]
-            loss = loss - self.bag * (guess.gather(1, ids) * weight).sum() / weight.sum()
+        if self.tag:
+            guess = self.tag_head(flat).float()
+            loss = loss + self.tag * F.cross_entropy(guess, tags.reshape(-1))
         return loss, masked
 
-    def _replaced_loss(self, ids, places, targets, scores):
-        """ELECTRA's objective: which tokens of a text are the model's own guesses?
 
-        Clark et al. 2020, https://arxiv.org/abs/2003.10555; here one encoder guesses and judges.
-        """
-        noise = -torch.empty_like(scores).exponential_().log()  # argmax with it draws a sample
-        flat = ids.reshape(-1)
-        drawn = torch.where(targets >= 0, (scores.detach() + noise).argmax(-1), flat[places])
-        read = flat.scatter(0, places, drawn)
-        sequence, _ = self.model.bert(read.view_as(ids))
-        judged = self.real_head(sequence).float().reshape(-1)
-        wrong = F.binary_cross_entropy_with_logits(judged, (read != flat).float(), reduction="none")
-        counted = (flat >= SPECIAL).float()
-        return (wrong * counted).sum() / counted.sum()
+class Contrast(torch.nn.Module):
+    """Two parts of one paragraph have nearer vectors than parts of others (InfoNCE).
+
+    The vectors are the mean of the last states, and the pooled output. After van den Oord, Li and
+    Vinyals, arXiv:1807.03748, and the inverse cloze task of Lee, Chang and Toutanova,
+    arXiv:1906.00300.
+    """
+
+    def __init__(self, encoder: torch.nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, ids):
+        """ids: [2N, T]; row i belongs to row N + i."""
+        sequence, pooled = self.encoder(ids)
+        real = (ids != 0)[:, :, None].float()
+        mean = (sequence.float() * real).sum(1) / real.sum(1)
+        target = torch.arange(len(ids) // 2, device=ids.device)
+        loss = 0.0
+        for vectors in (mean, pooled.float()):
+            left, right = F.normalize(vectors, dim=-1).chunk(2)
+            scores = left @ right.T / TEMPERATURE
+            loss = loss + F.cross_entropy(scores, target) + F.cross_entropy(scores.T, target)
+        return loss / 4
 
 
 def load(path: Path, device: str) -> MaskedLM:
@@ -143,7 +141,8 @@ def main() -> None:
     torch.manual_seed(options.seed)
     torch.set_float32_matmul_precision("high")
     rng = np.random.default_rng(options.seed)
-    corpus = Corpus(options.corpus, device, options.reviews)
+    mix = dict(part.split("=") for part in options.mix.split(",") if part)
+    corpus = Corpus(options.corpus, device, {k: float(v) for k, v in mix.items()}, options.tags)
     shape = Shape(
         vocab_size=corpus.vocab_size,
         num_hidden_layers=options.layers,
@@ -159,12 +158,15 @@ def main() -> None:
     if options.teacher:
         teacher = load(options.teacher, device).eval().requires_grad_(False)
         set_dropout(teacher, 0.0)
-    frequency = torch.bincount(corpus.stream, minlength=corpus.vocab_size).float()
-    objective = Objective(model, teacher, frequency / frequency.sum(), options).to(device)
+    objective = Objective(model, teacher, options).to(device)
     objective.train()
     if teacher is not None:
         teacher.eval()
-    step_loss = objective if options.no_compile else torch.compile(objective, dynamic=False)
+    contrast = Contrast(model.bert)
+    step_loss, pair_loss = objective, contrast
+    if not options.no_compile:
+        step_loss = torch.compile(objective, dynamic=False)
+        pair_loss = torch.compile(contrast, dynamic=False)
     named = [(n, p) for n, p in objective.named_parameters() if p.requires_grad]
     plain = [p for n, p in named if p.ndim == 1]
     decayed = [p for n, p in named if p.ndim > 1]
@@ -185,7 +187,11 @@ def main() -> None:
     }
     begun = time.time()
     total, step, log = options.steps, 0, []
-    masked_sum, since = torch.zeros((), device=device), 0
+    masked_sum, paired_sum, since = (
+        torch.zeros((), device=device),
+        torch.zeros((), device=device),
+        0,
+    )
     settled = 0.0
     while not total or step < total:
         if step == 60:
@@ -196,7 +202,7 @@ def main() -> None:
             total = step + max(1, int((options.seconds - (time.time() - begun)) / pace))
             print(f"{options.output.name}: {pace * 1000:.1f} ms a step, {total} steps", flush=True)
         length = LONG if step % LONG_EVERY == LONG_EVERY - 1 else options.length
-        ids, begins = corpus.batch(next(streams[length]), length)
+        ids, begins, tags = corpus.batch(next(streams[length]), length)
         read, labels = hide_words(ids, begins, corpus.vocab_size, options.mask)
         flat = labels.reshape(-1)
         places = torch.nonzero(flat >= 0).squeeze(1)[:capacity]
@@ -206,20 +212,27 @@ def main() -> None:
         for group in optimizer.param_groups:
             group["lr"] = options.learning_rate * _schedule(step, total or 10**9)
         with torch.autocast(device, torch.bfloat16):
-            loss, masked = step_loss(ids, read, places, targets)
+            loss, masked = step_loss(read, tags, places, targets)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if options.contrast and step % PAIRS_EVERY == 0:
+            with torch.autocast(device, torch.bfloat16):
+                paired = pair_loss(corpus.pairs(PAIRS, PAIR_LENGTH, rng))
+            (options.contrast * paired).backward()
+            paired_sum += paired.detach()
         torch.nn.utils.clip_grad_norm_(objective.parameters(), 1.0)
         optimizer.step()
         masked_sum += masked.detach()
         since, step = since + 1, step + 1
         if step % 500 == 0 or step == total:
             value = masked_sum.item() / since
-            log.append(
-                {"step": step, "loss": round(value, 4), "seconds": round(time.time() - begun)}
-            )
+            entry = {"step": step, "loss": round(value, 4), "seconds": round(time.time() - begun)}
+            if options.contrast:
+                entry["pairs"] = round(paired_sum.item() * PAIRS_EVERY / since, 4)
+            log.append(entry)
             print(f"{options.output.name}: {log[-1]} of {total}", flush=True)
             masked_sum.zero_()
+            paired_sum.zero_()
             since = 0
             if not np.isfinite(value):
                 raise SystemExit("the loss is no longer a number")
