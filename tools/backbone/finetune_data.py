@@ -13,10 +13,10 @@ import argparse
 from pathlib import Path
 
 import course_lib  # noqa: F401  before paddle
+from course_lib.chapters.ch20 import text_halves
 from course_lib.data import load_reviews
 from course_lib.data.people_daily import load_people_daily
 from course_lib.runtime import atomic_file
-from course_lib.tasks.search import text_halves
 from course_lib.training.pretraining import WordEncoder
 
 import numpy as np

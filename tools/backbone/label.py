@@ -22,9 +22,9 @@ BATCH = 1024
 def write_weights(tokenizer_directory: Path, output: Path) -> None:
     """Write LAC's arrays in PyTorch's layout, with an embedding for each token of ours."""
     import course_lib  # noqa: F401  before paddle
-    from course_lib.tasks.tagging import load_lac
+    from course_lib.tasks.tagging import LacTagger
 
-    tagger = load_lac()
+    tagger = LacTagger()
     tokens = (tokenizer_directory / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
     single = np.array([len(token) == 1 for token in tokens])
     ids = [tagger.encode([t if len(t) == 1 else "\0"])[0] for t in tokens]
