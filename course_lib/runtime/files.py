@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import errno
 import json
 import os
@@ -117,9 +118,10 @@ def atomic_file(path: str | os.PathLike, mode: str = "w", **open_options) -> Ite
 def atomic_directory(path: str | os.PathLike, mark: str | None = None) -> Iterator[Path]:
     """Yield a temporary directory that becomes `path` when the block ends well.
 
-    An existing `path` is kept until the new one is complete. Then two renames put it in its place,
-    between which the old one is called `.NAME.previous`; if a crash left it so, the next writer
-    or `read_unmixed` puts it back. Of two writers at once the later one wins, whole.
+    An existing `path` is kept until the new one is complete; then they change places in one step.
+    Where the system or the disk cannot do that (`_exchange`), it takes two renames, between which
+    the old one is called `.NAME.previous`; if a crash left it so, the next writer or `read_unmixed`
+    puts it back. Of two writers at once the later one wins, whole.
     A symbolic link stays, and the directory that it points to is replaced.
 
     Args:
@@ -162,9 +164,10 @@ def _replace(temporary: Path, target: Path, previous: Path) -> None:
     """Put `temporary` in the place of `target`, which may be missing or be replaced meanwhile."""
     for left in reversed(range(TRIES)):
         try:
-            if target.exists():
-                target.rename(previous)
-            temporary.rename(target)
+            if not target.exists() or not _exchange(temporary, target):
+                if target.exists():
+                    target.rename(previous)
+                temporary.rename(target)
             break
         except OSError as error:
             met = error.errno in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)  # another writer
@@ -181,6 +184,18 @@ def _settle(previous: Path, target: Path, trash: Path) -> None:
             previous.rename(target)
         previous.rename(trash)  # so that no other process puts back half of it
     shutil.rmtree(trash, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two directories change places in one step, or say that this system or disk cannot."""
+    libc: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    if not hasattr(libc, "renameat2"):  # Linux only
+        return False
+    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    failed = libc.renameat2(here, os.fsencode(one), here, os.fsencode(other), swap)
+    if failed and ctypes.get_errno() == errno.ENOENT:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return not failed
 
 
 def read_unmixed(directory: str | os.PathLike, read: Callable[[], Result]) -> Result:
