@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,25 +68,25 @@ def test_without_paddle_the_doctor_still_speaks(tmp_path):
     [((3, 9, 18), BROKEN), ((3, 10, 0), OK), ((3, 12, 9), OK), ((3, 13, 0), BROKEN)],
 )
 def test_python_version(version, level):
-    assert levels([doctor._check_python(version)]) == [level]
+    assert levels([doctor._python(version)]) == [level]
 
 
 def test_what_differs_from_the_lock_is_named_with_its_fix(tmp_path):
-    assert "all packages of" in doctor._check_pins().message  # as locked, or the tests mean little
+    assert "all packages of" in doctor._pins().message  # as locked, or the tests mean little
     here = doctor._version("tornado")
     for pin, found in (
         ("tornado==5.0", f"tornado is {here} instead of"),
         ("no-such==1", "missing"),
     ):
         (tmp_path / "cpu.txt").write_text(f"numpy=={doctor._version('numpy')}\n{pin}\n")
-        pins = doctor._check_pins(tmp_path)
+        pins = doctor._pins(tmp_path)
         assert levels([pins]) == [NOTICE] and found in pins.message
         assert "make LOCK=cpu env" in pins.fix
 
 
 def test_both_builds_of_paddle_at_once_are_broken(monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda name: "2.6.2" if "paddlep" in name else "")
-    assert levels(doctor._check_packages()) == [OK, BROKEN]
+    assert levels([doctor._packages()]) == [BROKEN]
 
 
 @pytest.mark.parametrize(
@@ -101,26 +102,27 @@ def test_both_builds_of_paddle_at_once_are_broken(monkeypatch):
 def test_a_failing_import_is_named_with_its_fix(last_words, fix):
     code = f"import os, sys, time; print('IMPORTING paddle', flush=True); {last_words}"
     timeout = 2 if "sleep" in last_words else 600
-    finding = doctor._check_imports(command=[sys.executable, "-c", code], timeout=timeout)
+    finding = doctor._imports(code=code, timeout=timeout)
     assert levels([finding]) == [BROKEN]
     assert "paddle" in finding.message and fix in finding.fix
 
 
 def test_a_missing_package_is_named():
-    finding = doctor._check_imports(["json", "a_package_that_does_not_exist"])
+    finding = doctor._imports(["json", "a_package_that_does_not_exist"])
     assert levels([finding]) == [BROKEN]
     assert finding.message.startswith("a_package_that_does_not_exist cannot be imported")
-    assert doctor._check_imports(["json"]).level == OK
+    assert doctor._imports(["json"]).level == OK
 
 
 def test_threads(monkeypatch):
     monkeypatch.delenv("COURSE_TUNING", raising=False)
+    monkeypatch.setattr(machine, "usable_cores", lambda: 4)
     for threads, level in (("2", NOTICE), ("4", OK), ("8", NOTICE)):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
-        found = [item for item in doctor._check_tuning(cores=4) if item.name == "threads"]
+        found = [item for item in doctor._tuning() if item.name == "threads"]
         assert levels(found) == [level]
     monkeypatch.setenv("COURSE_TUNING", "0")
-    assert NOTICE in levels(item for item in doctor._check_tuning(cores=8) if item.name == "tuning")
+    assert NOTICE in levels(item for item in doctor._tuning() if item.name == "tuning")
 
 
 @pytest.mark.parametrize(
@@ -134,52 +136,44 @@ def test_threads(monkeypatch):
         ("asimd", "aarch64", NOTICE, "x86-64"),
     ],
 )
-def test_instruction_sets(flags, architecture, level, text):
-    finding = doctor._check_cpu(machine.CPU("V", "M", frozenset(flags.split())), architecture)
+def test_instruction_sets(flags, architecture, level, text, monkeypatch):
+    monkeypatch.setattr(machine, "cpu", lambda: machine.CPU("V", "M", frozenset(flags.split())))
+    finding = doctor._cpu(architecture)
     assert levels([finding]) == [level] and text in finding.message
 
 
-def test_both_disks_are_looked_at_where_there_are_two(tmp_path, monkeypatch):
-    other = tmp_path / "other"
-    other.mkdir()
-    free = {ROOT: 9 << 30, other: 1 << 30}
+def test_memory_and_both_disks_where_there_are_two(tmp_path, monkeypatch):
+    free, devices = {ROOT: 9 << 30, str(tmp_path): 1 << 30}, {ROOT: 1, str(tmp_path): 1}
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=free[place]))
     monkeypatch.setattr(
-        doctor.shutil, "disk_usage", lambda place: SimpleNamespace(free=free[place])
+        doctor, "os", SimpleNamespace(stat=lambda place: SimpleNamespace(st_dev=devices[place]))
     )
     for memory, level in ((2, NOTICE), (8, OK)):
-        found = list(doctor._check_space(memory << 30, ROOT, ROOT))
+        monkeypatch.setattr(machine, "usable_memory", lambda memory=memory: memory << 30)
+        found = list(doctor._space())
         assert [one.name for one in found] == ["memory", "disk"] and levels(found) == [level, OK]
-
-    class Elsewhere(type(other)):
-        def stat(self, **options):
-            return SimpleNamespace(st_dev=-1)
-
-    *_, disk, temporary = doctor._check_space(8 << 30, ROOT, Elsewhere(other))
+    devices[str(tmp_path)] = 2
+    *_, disk, temporary = doctor._space()
     assert disk.level == OK and temporary.level == NOTICE
-    assert str(other) in temporary.message and "TMPDIR" in temporary.fix
+    assert str(tmp_path) in temporary.message and "TMPDIR" in temporary.fix
 
 
-A10 = machine.GPU("NVIDIA A10", (8, 6), "535.1", 23028)
-H100 = machine.GPU("NVIDIA H100", (9, 0), "550.1", 81559)
-
-
-@pytest.mark.parametrize(
-    ("card", "problem", "text", "fix"),
-    [
-        (A10, "", "a kernel runs on it", ""),
-        (H100, "too new", "compute capability 9.0; too new", "use the CUDA 12 build"),
-    ],
-)
-def test_gpus(card, problem, text, fix):
-    (finding,) = doctor._check_gpu([card], probe=lambda index: (problem, fix))
-    assert levels([finding]) == [NOTICE if fix else OK]
-    assert text in finding.message and card.name in finding.message and fix in finding.fix
-
-
-def test_no_gpu_a_silent_driver_and_a_copy_without_the_locks(tmp_path):
-    assert levels(doctor._check_gpu([], driver_files=tmp_path / "none")) == [OK]
-    assert levels(doctor._check_gpu([], driver_files=tmp_path)) == [NOTICE]
-    assert levels([doctor._check_pins(tmp_path)]) == [NOTICE]
+def test_cards_and_a_silent_driver(tmp_path, monkeypatch):
+    cards = [machine.GPU("A10", (8, 6), "535.1", "23028 MiB"), machine.GPU("H100", (9, 0), "550")]
+    answers = [("", ""), ("too new", "use the CUDA 12 build")]
+    monkeypatch.setattr(machine, "gpus", lambda: cards)
+    monkeypatch.setattr(doctor, "probe_gpu", lambda index: answers[index])
+    fine, useless = doctor._gpus()
+    assert levels([fine, useless]) == [OK, NOTICE] and useless.fix == "use the CUDA 12 build"
+    assert fine.message.endswith(
+        "(compute capability 8.6), driver 535.1, 23028 MiB; a kernel runs on it"
+    )
+    assert "H100" in useless.message and useless.message.endswith("; too new")
+    cards.clear()
+    assert levels(doctor._gpus(tmp_path / "none")) == [OK]
+    assert levels(doctor._gpus(tmp_path)) == [NOTICE]
+    assert levels([doctor._pins(tmp_path)]) == [NOTICE]  # a copy without the locks
 
 
 def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys):
@@ -201,6 +195,6 @@ def test_the_exit_status_is_1_only_when_something_is_broken(monkeypatch, capsys)
 )
 def test_a_variable_that_would_stop_a_notebook_is_broken(name, value, monkeypatch):
     monkeypatch.setenv(name, value)
-    found = [finding for finding in doctor._check_variables() if finding.level == doctor.BROKEN]
+    found = [finding for finding in doctor._variables() if finding.level == doctor.BROKEN]
     assert [finding.name for finding in found] == [name]
     assert value in found[0].message and name in found[0].fix

@@ -8,12 +8,10 @@ process. So a small computation is tried in a subprocess first, and its end is p
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
 
 from course_lib.runtime import machine
 from course_lib.runtime.errors import InputError
@@ -22,19 +20,14 @@ OLDEST, NEWEST = (6, 1), (8, 9)  # 8.9 (Ada) runs the code for 8.6
 DRIVER = "450.80"  # what NVIDIA demands for CUDA 11; 520 is the one that came with 11.8
 
 _PROBE = """
-import json, sys
+import sys
 import course_lib
 import numpy as np
 import paddle
 index, cuda = int(sys.argv[1]), paddle.is_compiled_with_cuda()
 if not cuda or index >= paddle.device.cuda.device_count():
-    print("PROBE " + json.dumps({"status": "absent" if cuda else "cpu_wheel"}))
+    print("PROBE", "absent" if cuda else "cpu_wheel")
     raise SystemExit
-card = {
-    "name": paddle.device.cuda.get_device_name(index),
-    "capability": list(paddle.device.cuda.get_device_capability(index)),
-}
-print("CARD " + json.dumps(card), flush=True)
 paddle.set_device(f"gpu:{index}")
 x = np.arange(64, dtype="float32").reshape(8, 8) / 64
 layer = paddle.nn.LayerNorm(8)
@@ -42,7 +35,7 @@ y = layer(paddle.matmul(paddle.to_tensor(x), paddle.to_tensor(x)))
 y.sum().backward()
 z = x @ x
 z = (z - z.mean(1, keepdims=True)) / np.sqrt(z.var(1, keepdims=True) + 1e-5)
-print("PROBE " + json.dumps({"status": "ok" if np.allclose(y.numpy(), z, atol=1e-3) else "wrong"}))
+print("PROBE", "ok" if np.allclose(y.numpy(), z, atol=1e-3) else "wrong")
 """
 
 # What the output of a failed computation means: a pattern, the problem and the fix.
@@ -66,59 +59,46 @@ _FAILURES = (
 )
 
 
-def probe_gpu(
-    index: int = 0, command: Sequence[str] | None = None, timeout: float = 180
-) -> tuple[str, str]:
-    """Compute something small on GPU `index` in a subprocess and say how it went.
+@functools.cache
+def probe_gpu(index: int = 0, code: str = _PROBE, timeout: float = 180) -> tuple[str, str]:
+    """Compute something small on GPU `index` in a subprocess, once, and say how it went.
 
     Args:
-        command: what to run instead of the built-in probe; it prints the same lines.
+        code: the Python program; it prints PROBE and a word.
         timeout: seconds after which the probe counts as hung; a first CUDA start can take a minute.
 
     Returns:
         The problem in one sentence, and what to do about it; both are empty when the card computes.
     """
-    command = command or [sys.executable, "-c", _PROBE, str(index)]
-    try:
-        code, output, errors = machine.run(command, timeout)
-    except OSError as error:
-        return f"the GPU probe cannot start ({error.strerror})", "set COURSE_DEVICE"
-    report: dict = {}
-    for line in output.splitlines():
-        if line.startswith(("CARD ", "PROBE ")):
-            report.update(json.loads(line.split(" ", 1)[1]))
-    status = report.get("status", "") if code == 0 else ""
+    exit_status, output, end = machine.run([sys.executable, "-c", code, str(index)], timeout)
+    found = re.search(r"^PROBE (\w+)$", output, re.MULTILINE) if exit_status == 0 else None
+    status = found[1] if found else ""
     if status == "ok":
         return "", ""
     if status == "absent":
         return "paddle sees no such GPU", "set COURSE_DEVICE=cpu"
-    name, capability = report.get("name", "the GPU"), report.get("capability")
-    cards = machine.gpus() if capability is None else []
-    if index < len(cards):  # the probe ended before it could say what it ran on
-        name, capability = cards[index].name, cards[index].capability
-    lines = [line.strip() for line in (output + errors).splitlines() if line.strip()]
-    if code is not None and code < 0:
-        lines.append(f"signal {-code}")
-    end = "did not end" if code is None else f"failed ({(lines or ['no message'])[-1][:200]})"
-    end = "gave wrong numbers" if status == "wrong" else end
-    problem, fix = _explain(name, tuple(capability or ()), status, end, "\n".join(lines))
+    card = dict(enumerate(machine.gpus())).get(index, machine.GPU("the GPU", ()))
+    end = (
+        "gave wrong numbers"
+        if status == "wrong"
+        else end
+        if exit_status is None
+        else f"failed ({end})"
+    )
+    problem, fix = _explain(card, status, end, output)
     return problem, f"{fix}, or run on the CPU, which the course has chosen"
 
 
-def _explain(
-    card: str, capability: tuple[int, ...], status: str, end: str, output: str
-) -> tuple[str, str]:
+def _explain(card: machine.GPU, status: str, end: str, output: str) -> tuple[str, str]:
     """Put a failed probe into words: the problem and the fix."""
-    fits = not capability or OLDEST <= capability <= NEWEST
+    old, new = () < card.capability < OLDEST, card.capability > NEWEST
     fix = "use the CUDA 12 build from Paddle's own index"
-    if capability:
-        card += f" (compute capability {capability[0]}.{capability[1]})"
-        fix = fix if capability >= OLDEST else "use a card of compute capability 6.1 or later"
+    fix = "use a card of compute capability 6.1 or later" if old else fix
     if status == "cpu_wheel":
         install = f"run `make LOCK=gpu-cu118 env` (driver {DRIVER} or later)"
-        return "the installed paddle is the CPU build", install if fits else fix
-    if end != "did not end" and not fits:
-        age = "newer" if capability > NEWEST else "older"
+        return "the installed paddle is the CPU build", fix if old or new else install
+    if (old or new) and not end.startswith("did not end"):
+        age = "newer" if new else "older"
         return f"{card} is {age} than this paddle, which has code for 6.1 to 8.6 and no PTX", fix
     for pattern, problem, remedy in _FAILURES:
         if match := re.search(pattern, output, re.IGNORECASE):
@@ -127,18 +107,19 @@ def _explain(
     return problem, "restart the machine or update its NVIDIA driver"
 
 
-@functools.cache
-def _cached_probe(index: int) -> tuple[str, str]:
-    return probe_gpu(index)
+def chosen_device(name: str | None = None) -> tuple[str, int]:
+    """Return kind ("cpu", "gpu" or "auto") and index of what `name` or COURSE_DEVICE asks for.
 
-
-def parse_device(name: str, where: str) -> tuple[str, int]:
-    """Split "cpu", "auto" or "gpu:N" into kind and index; raise InputError about `where`."""
+    Raises:
+        InputError: it is none of cpu, gpu, gpu:N and auto.
+    """
+    where = "device" if name is not None else "COURSE_DEVICE"
+    name = name or os.environ.get("COURSE_DEVICE") or "auto"
     match = re.fullmatch(r"(auto|cpu|(?:gpu|cuda)(?::(\d+))?)", name.strip().lower())
     if not match:
         raise InputError(where, f"is {name!r}", "cpu, gpu, gpu:N or auto")
-    kind = match.group(1).partition(":")[0]
-    return "gpu" if kind == "cuda" else kind, int(match.group(2) or 0)
+    kind = match.group(1).partition(":")[0].replace("cuda", "gpu")
+    return kind, int(match.group(2) or 0)
 
 
 def select_device(name: str | None = None) -> str:
@@ -153,13 +134,12 @@ def select_device(name: str | None = None) -> str:
     Raises:
         InputError: the name is none of these.
     """
-    where = "device" if name is not None else "COURSE_DEVICE"
-    kind, index = parse_device(name or os.environ.get("COURSE_DEVICE") or "auto", where)
+    kind, index = chosen_device(name)
     import paddle
 
     device = "cpu"
     if kind == "gpu" or (kind == "auto" and paddle.is_compiled_with_cuda() and machine.gpus()):
-        problem, fix = _cached_probe(index)
+        problem, fix = probe_gpu(index)
         if not problem:
             device = f"gpu:{index}"
         else:

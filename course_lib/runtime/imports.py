@@ -20,38 +20,29 @@ import warnings
 _STATISTICS = ("paddlenlp.utils.downloader", "paddlenlp.taskflow.utils")
 
 
-class _Loader(importlib.abc.Loader):
-    """Run the module's own loader, and correct the module."""
-
-    def __init__(self, loader: importlib.abc.Loader):
-        self._loader = loader
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        # From here on the module is its own loader's, for inspect, pkgutil and reload.
-        module.__spec__.loader = module.__loader__ = self._loader
-        names = vars(module)
-        if module.__name__ in _STATISTICS:
-            self._loader.exec_module(module)
-            names["DOWNLOAD_CHECK"] = True
-            return
-        names["print"] = lambda *_, **options: None  # paddle.base prints nothing but the warning
-        self._loader.exec_module(module)
-        del names["print"]
-        handler = signal.getsignal(signal.SIGTERM)
-        if callable(handler) and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
-
-
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name not in ("paddle.base", *_STATISTICS):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def corrected(module):
+            names = vars(module)
+            if name in _STATISTICS:
+                execute(module)
+                names["DOWNLOAD_CHECK"] = True
+                return
+            names["print"] = lambda *_, **options: None  # it prints nothing but the warning
+            execute(module)
+            del names["print"]
+            handler = signal.getsignal(signal.SIGTERM)
+            if callable(handler) and threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)
+
+        spec.loader.exec_module = corrected  # type: ignore[method-assign]
         return spec
 
 

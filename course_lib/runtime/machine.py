@@ -8,18 +8,13 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-NVIDIA_SMI = (
-    "nvidia-smi",
-    "--query-gpu=name,compute_cap,driver_version,memory.total",
-    "--format=csv,noheader,nounits",
-)
+QUERY = "--query-gpu=name,compute_cap,driver_version,memory.total"
 
 
-@dataclass(frozen=True)
-class CPU:
+class CPU(NamedTuple):
     """vendor as CPUID spells it ("AuthenticAMD", "GenuineIntel") and the flags of /proc/cpuinfo."""
 
     vendor: str
@@ -27,21 +22,24 @@ class CPU:
     flags: frozenset[str]
 
 
-@dataclass(frozen=True)
-class GPU:
-    """One card as the driver describes it; capability is (major, minor), memory in MiB."""
+class GPU(NamedTuple):
+    """One card as the driver describes it; capability is (major, minor), if the driver knows it."""
 
     name: str
-    capability: tuple[int, int] | None
-    driver: str
-    memory: int | None
+    capability: tuple[int, ...]
+    driver: str = ""
+    memory: str = ""
+
+    def __str__(self) -> str:
+        known = f" (compute capability {'.'.join(map(str, self.capability))})"
+        return self.name + (known if self.capability else "")
 
 
-def cpu(cpuinfo: str | os.PathLike = "/proc/cpuinfo") -> CPU:
+def cpu() -> CPU:
     """Return vendor, model and instruction sets; empty strings and sets where unknown."""
     fields: dict[str, str] = {}
     try:
-        for line in Path(cpuinfo).read_text(errors="replace").splitlines():
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             key, _, value = line.partition(":")
             fields.setdefault(key.strip(), value.strip())
     except OSError:
@@ -115,35 +113,31 @@ def run(command: Sequence[str], timeout: float) -> tuple[int | None, str, str]:
     """Run a command that may crash or hang, in a child that can import course_lib.
 
     Returns:
-        Its exit status, negative for a signal and None where it did not end within `timeout`
-        seconds; what it printed to standard output; and to standard error.
-
-    Raises:
-        OSError: it cannot be started.
+        Its exit status, None where it did not end within `timeout` seconds; all that it printed;
+        and its last words in one line: how it ended, if not by itself, and its last line of errors.
     """
+    code, end = None, f"did not end within {timeout:g} s"
     try:
         done = subprocess.run(
-            list(command), capture_output=True, timeout=timeout, env=child_environment()
+            command, capture_output=True, timeout=timeout, env=child_environment()
         )
-        code, streams = done.returncode, (done.stdout, done.stderr)
+        streams, code = (done.stdout, done.stderr), done.returncode
+        end = f"ended by signal {-code}" if code < 0 else ""
     except subprocess.TimeoutExpired as error:
-        code, streams = None, (error.stdout, error.stderr)
-    output, errors = ((stream or b"").decode(errors="replace") for stream in streams)
-    return code, output, errors
+        streams = (error.stdout or b"", error.stderr or b"")
+    output, errors = (stream.decode(errors="replace") for stream in streams)
+    lines = errors.strip().splitlines()[-1:]
+    return code, output + errors, "; ".join(filter(None, [end, *lines]))[:300] or "no message"
 
 
-def gpus(command: Sequence[str] = NVIDIA_SMI, timeout: float = 20) -> list[GPU]:
+def gpus(command: Sequence[str] = ("nvidia-smi", QUERY, "--format=csv,noheader")) -> list[GPU]:
     """Ask the NVIDIA driver for its cards; an empty list where there is none, or no driver."""
     try:
-        output = subprocess.run(
-            list(command), capture_output=True, text=True, timeout=timeout, check=True
-        ).stdout
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    rows = [[field.strip() for field in line.split(",")] for line in output.splitlines()]
-    cards = []
-    for name, capability, driver, memory in (row for row in rows if len(row) == 4):
-        version = re.fullmatch(r"(\d+)\.(\d+)", capability)
-        numbers = (int(version[1]), int(version[2])) if version else None
-        cards.append(GPU(name, numbers, driver, int(memory) if memory.isdigit() else None))
-    return cards
+    rows = [line.split(", ") for line in done.stdout.splitlines()]
+    return [
+        GPU(name, tuple(map(int, re.findall(r"\d+", capability))), driver, memory)
+        for name, capability, driver, memory in (row for row in rows if len(row) == 4)
+    ]

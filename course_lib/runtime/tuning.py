@@ -10,19 +10,16 @@ has set are never overridden.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import importlib.metadata
 import importlib.util
 import os
 import platform
 import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from course_lib.runtime import files, imports, machine
+from course_lib.runtime import imports, machine
 from course_lib.runtime.errors import InputError
 
 # Children inherit these, so a process that compares tuned with untuned runs has to remove them
@@ -32,28 +29,9 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_DEBUG_CPU_TYPE")
 # What MKL's code for AVX-512 uses.
 AVX512 = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"})
 
-# One matrix product in the MKL that paddle brings, which needs neither paddle nor NumPy: a code
-# path that the processor does not have ends the process.
-_PROBE = """
-import ctypes, os, sys
-libs, n = sys.argv[1], 133
-ctypes.CDLL(os.path.join(libs, "libiomp5.so"), ctypes.RTLD_GLOBAL)
-mkl = ctypes.CDLL(os.path.join(libs, "libmklml_intel.so"))
-values = [[i * 7 % 13 + j * 5 % 11 - 10 for j in range(n)] for i in range(n)]
-a, c = (ctypes.c_float * n**2)(*sum(values, [])), (ctypes.c_float * n**2)()
-mkl.cblas_sgemm(101, 111, 111, n, n, n, ctypes.c_float(1), a, n, a, n, ctypes.c_float(0), c, n)
-columns, rows = list(zip(*values)), (0, 70, n - 1)
-right = [[sum(x * y for x, y in zip(values[i], column)) for column in columns] for i in rows]
-print("right" if [c[i * n : i * n + n] for i in rows] == right else "wrong")
-"""
-
-# mallopt parameters (malloc.h), the variables with which a user sets them, and our values.
-# 32 MiB is the largest threshold that glibc accepts on 64-bit systems.
-MALLOPT = (
-    ("M_MMAP_THRESHOLD", -3, "MALLOC_MMAP_THRESHOLD_", 32 << 20),
-    ("M_TRIM_THRESHOLD", -1, "MALLOC_TRIM_THRESHOLD_", 1 << 30),
-    ("M_TOP_PAD", -2, "MALLOC_TOP_PAD_", 64 << 20),
-)
+# mallopt parameters: name and number (malloc.h), and our value in MiB. 32 MiB is the largest
+# threshold that glibc accepts on 64-bit systems.
+MALLOPT = (("MMAP_THRESHOLD", -3, 32), ("TRIM_THRESHOLD", -1, 1024), ("TOP_PAD", -2, 64))
 
 # The CUDA 11.8 libraries as NVIDIA's pip packages name them. Packages of CUDA 12, which another
 # framework may have put into the same directories, do not match.
@@ -105,8 +83,7 @@ def _threads() -> str:
 def _mkl() -> str:
     """Give MKL's code for AVX-512 or AVX2 to AMD processors; MKL itself gives them its slowest.
 
-    AVX-512 is type 7 (type 6 crashes). A child process tries it first, once per processor and
-    library; the answer is kept in the user's directory of caches.
+    AVX-512 is type 7. Type 6 crashes: it is for another set of AVX-512 instructions.
     """
     cpu = machine.cpu()
     if cpu.vendor != "AuthenticAMD":
@@ -115,55 +92,22 @@ def _mkl() -> str:
         raise _Skipped("this processor has no AVX2")
     _before_paddle()
     _unless_set("MKL_DEBUG_CPU_TYPE")
-    number, name = ("7", "AVX-512") if cpu.flags >= AVX512 and _avx512_runs(cpu) else ("5", "AVX2")
+    number, name = ("7", "AVX-512") if cpu.flags >= AVX512 else ("5", "AVX2")
     os.environ["MKL_DEBUG_CPU_TYPE"] = number
     return f"MKL_DEBUG_CPU_TYPE={number} ({name})"
-
-
-def _avx512_runs(cpu: machine.CPU) -> bool:
-    paddle = importlib.util.find_spec("paddle")
-    libs = Path(paddle.origin if paddle and paddle.origin else "").parent / "libs"
-    library = libs / "libmklml_intel.so"
-    if not library.is_file():
-        return False
-    key = repr((_PROBE, cpu.model, sorted(cpu.flags), str(library), library.stat().st_size))
-    name = f"mkl-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    kept = Path(caches, "course_lib", name)
-    with contextlib.suppress(OSError):
-        return kept.read_text() == "right"
-    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(libs)]
-    environment = {**os.environ, "MKL_DEBUG_CPU_TYPE": "7", "OMP_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.SubprocessError):
-        return False  # that says nothing about the processor, so it is not kept
-    answer = "right" if done.returncode == 0 and done.stdout == "right\n" else "wrong"
-    with contextlib.suppress(OSError, InputError), files.atomic_file(kept) as file:
-        file.write(answer)
-    return answer == "right"
 
 
 def _malloc() -> str:
     """Keep freed pages for the next tensor instead of returning them to the system each time."""
     if platform.libc_ver()[0] != "glibc":
         raise _Skipped("not the GNU C library")
-    if "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
-        raise _Skipped("GLIBC_TUNABLES was set already")
+    for variable in ("GLIBC_TUNABLES", *(f"MALLOC_{name}_" for name, _, _ in MALLOPT)):
+        _unless_set(variable)
     import ctypes
 
     libc = ctypes.CDLL(None)
-    done, kept = [], []
-    for name, number, variable, value in MALLOPT:
-        if os.environ.get(variable):
-            kept.append(f"{variable} was set already")
-        elif libc.mallopt(number, value) == 1:
-            done.append(f"{name}={value >> 20} MiB")
-        else:
-            kept.append(f"{name} was refused")
-    if not done:
-        raise _Skipped(", ".join(kept))
-    return ", ".join(done + kept)
+    done = [f"M_{name}={size} MiB" for name, key, size in MALLOPT if libc.mallopt(key, size << 20)]
+    return ", ".join(done)
 
 
 def _cuda() -> str:
@@ -182,19 +126,10 @@ def _cuda() -> str:
     if not libraries:
         raise _Skipped("no CUDA 11.8 libraries from pip")
     try:
-        importlib.metadata.distribution("paddlepaddle-gpu")
-    except importlib.metadata.PackageNotFoundError:
-        raise _Skipped("the CPU build of paddle") from None
-    try:
         for library in libraries:
             for name in (library.name, library.name.partition(".so")[0] + ".so"):
-                link = libs / name
-                if link.is_symlink() and not link.exists():  # its package has been replaced
-                    link.unlink()
-                if not link.exists():
-                    link.symlink_to(os.path.relpath(library, libs))
-    except FileExistsError:
-        pass  # another process is at the same work
+                with contextlib.suppress(FileExistsError):
+                    (libs / name).symlink_to(os.path.relpath(library, libs))
     except OSError as error:
         raise _Skipped(f"cannot link the CUDA libraries into {libs} ({error.strerror})") from None
     return f"{len(libraries)} CUDA libraries linked into {libs}"
