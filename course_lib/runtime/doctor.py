@@ -64,8 +64,8 @@ class _Finding:
     fix: str = ""
 
 
-def _python(version: Sequence[int] = sys.version_info) -> _Finding:
-    text = ".".join(map(str, version[:3]))
+def _python(version: Sequence[int] = sys.version_info[:3]) -> _Finding:
+    text = ".".join(map(str, version))
     if (3, 10) <= tuple(version[:2]) <= (3, 12):
         return _Finding(OK, "python", f"{text} in {sys.prefix}")
     problem = f"{text}, but paddle 2.6.2 and the locks are for 3.10 to 3.12"
