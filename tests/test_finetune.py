@@ -8,7 +8,7 @@ import shutil
 import course_lib  # noqa: F401
 from course_lib.chapters.ch05 import main
 from course_lib.runtime import InputError
-from course_lib.runtime.outputs import lock_directory
+from course_lib.runtime.files import lock_directory
 
 import pytest
 import training_runs as runs

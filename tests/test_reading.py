@@ -8,7 +8,7 @@ from course_lib.deploy import Predictor, export_model, predictor
 from course_lib.models import backbone, load_backbone, save_model
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.manifest import read_manifest
-from course_lib.runtime.outputs import read_marker
+from course_lib.runtime.outputs import OutputDir
 from course_lib.training import checkpoint
 from course_lib.training.checkpoint import Checkpoint, model_arrays
 
@@ -88,4 +88,4 @@ def test_a_pipe_is_not_waited_for(name, tmp_path):
     os.mkfifo(tmp_path / name)
     with pytest.raises(InputError, match=f"{name}: (is a device or a pipe|is missing or damaged)"):
         READERS[name](tmp_path / name)
-    assert read_marker(tmp_path) == {}
+    assert OutputDir.notes(tmp_path) == {}

@@ -138,7 +138,7 @@ def test_paddle_before_course_lib_warns_and_names_the_fix():
     ],
 )
 def test_mkl_is_set_on_amd_with_avx2_or_avx512(vendor, flags, expected, monkeypatch):
-    monkeypatch.setattr(machine, "cpu", lambda: machine.CPU(vendor, "", frozenset(flags)))
+    monkeypatch.setattr(machine, "cpu", lambda: machine._CPU(vendor, "", frozenset(flags)))
     monkeypatch.setattr(tuning.sys, "modules", {})
     monkeypatch.delenv("MKL_DEBUG_CPU_TYPE", raising=False)
     try:
@@ -621,7 +621,7 @@ def test_a_full_disk_leaves_no_scratch_directory(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("course_lib.runtime.files.hold", full)
+    monkeypatch.setattr("course_lib.runtime.files._hold", full)
     with pytest.raises(runtime.InputError, match="No space left"):
         runtime.scratch_dir("x")
     assert list(tmp_path.iterdir()) == []

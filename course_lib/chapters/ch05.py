@@ -24,8 +24,7 @@ from course_lib.models import freeze_layers, load_backbone, trust_pickles
 from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
 from course_lib.runtime.commands import exit_status
 from course_lib.runtime.errors import real, whole
-from course_lib.runtime.files import read_json
-from course_lib.runtime.outputs import lock_directory
+from course_lib.runtime.files import lock_directory, read_json
 from course_lib.training.callbacks import ThroughputCallback
 from course_lib.training.checks import check_arguments
 from course_lib.training.reproducibility import digest

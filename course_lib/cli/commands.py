@@ -20,9 +20,9 @@ from typing import Any
 
 from course_lib import compression, data, deploy, runtime, training
 from course_lib.cli import shared
-from course_lib.cli.shared import Commands, Table, argument, switch
+from course_lib.cli.shared import Commands, Table, argument, positive, switch
 from course_lib.runtime import InputError, atomic_file, errors
-from course_lib.runtime.commands import positive, whole
+from course_lib.runtime.commands import whole
 from course_lib.runtime.outputs import (
     CHECKPOINT_DIR,
     LOCK,

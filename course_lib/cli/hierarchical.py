@@ -21,9 +21,9 @@ from typing import Any
 
 from course_lib import runtime
 from course_lib.cli import shared
-from course_lib.cli.shared import Commands, Table, argument, switch
+from course_lib.cli.shared import Commands, Table, argument, positive, switch
 from course_lib.runtime import InputError, atomic_file, errors
-from course_lib.runtime.commands import positive, whole
+from course_lib.runtime.commands import whole
 from course_lib.runtime.outputs import OutputDir
 from course_lib.runtime.trust import trust_pickles
 from course_lib.tasks import hierarchical as tree

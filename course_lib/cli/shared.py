@@ -27,6 +27,14 @@ Commands = dict[str, tuple[Callable[[Any], "int | None"], str, "Table | None"]]
 Words = Sequence[str]
 
 
+def positive(text: str) -> float:
+    """An argparse type: a finite number above 0."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
 def argument(text: str, default: Any = None, **keywords) -> Argument:
     """An argument with its help, which also names the default."""
     shown = default is not None and default is not False and "default" not in text

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from course_lib.runtime.errors import InputError, one_line
+from course_lib.runtime.errors import InputError
 
 
 def whole(min_: int, max_: int = 2**31 - 1) -> Callable[[str], int]:
@@ -25,14 +25,6 @@ def whole(min_: int, max_: int = 2**31 - 1) -> Callable[[str], int]:
 
     parse.__name__ = "whole number"
     return parse
-
-
-def positive(text: str) -> float:
-    """An argparse type: a finite number above 0."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
 
 
 def exit_status(command: Callable[[], int | None]) -> int:
@@ -64,8 +56,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # no room on the disk, no home directory
-        problem = f"{error.filename or 'system'}: {error.strerror or error}"
-        print(f"error: {one_line(problem)}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
 
 

@@ -1,4 +1,4 @@
-"""Reading whole files, writing that never leaves half of one, and scratch_dir."""
+"""Reading whole files, writing that never leaves half of one, locks and scratch_dir."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def temporary_in(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def hold(path: str | os.PathLike) -> IO | None:
+def _hold(path: str | os.PathLike) -> IO | None:
     """Open and lock a file, made if it is not there, until it is closed or the process has ended.
 
     On a system or disk without locks the file is only opened.
@@ -282,6 +282,22 @@ def hold(path: str | os.PathLike) -> IO | None:
     return handle
 
 
+@contextmanager
+def lock_directory(output_dir: str | os.PathLike) -> Iterator[None]:
+    """Hold a directory, made if it is not there, for one process.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    Path(output_dir).mkdir(parents=True, exist_ok=True)
+    lock = _hold(Path(output_dir, LOCK))
+    if lock is None:
+        expected = "another directory, or to wait until it has ended"
+        raise InputError(output_dir, "is in use: another process is writing to it", expected)
+    with lock:
+        yield
+
+
 def scratch_dir(name: str) -> Path:
     """Make an empty directory for what a notebook writes, which goes when its process does.
 
@@ -296,20 +312,16 @@ def scratch_dir(name: str) -> Path:
         place = Path(tempfile.gettempdir())
         _clear_scratch(place)
         directory = place / f"course-{name}-{uuid.uuid4().hex[:8]}"
-        lock = place / f"{directory.name}{LOCK}"
-        handle = hold(lock)
+        lock = _hold(f"{directory}{LOCK}")
         directory.mkdir(mode=0o700)
-    owner = os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == owner:  # not a fork that ends
-            shutil.rmtree(directory, ignore_errors=True)
-            lock.unlink(missing_ok=True)
-            if handle is not None:
-                handle.close()
-
-    atexit.register(remove)
+    atexit.register(_remove, directory, os.getpid(), lock)
     return directory
+
+
+def _remove(directory: Path, owner: int, lock: IO | None) -> None:
+    if os.getpid() == owner:  # not a fork that ends; the lock is held until here
+        shutil.rmtree(directory, ignore_errors=True)
+        Path(f"{directory}{LOCK}").unlink(missing_ok=True)
 
 
 def _clear_scratch(place: Path) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 QUERY = "--query-gpu=name,compute_cap,driver_version,memory.total"
 
 
-class CPU(NamedTuple):
+class _CPU(NamedTuple):
     """vendor as CPUID spells it ("AuthenticAMD", "GenuineIntel") and the flags of /proc/cpuinfo."""
 
     vendor: str
@@ -35,7 +35,7 @@ class GPU(NamedTuple):
         return self.name + (known if self.capability else "")
 
 
-def cpu() -> CPU:
+def cpu() -> _CPU:
     """Return vendor, model and instruction sets; empty strings and sets where unknown."""
     fields: dict[str, str] = {}
     try:
@@ -45,8 +45,8 @@ def cpu() -> CPU:
     except OSError:
         # Windows spells the vendor at the end of its processor string; macOS has no AMD.
         vendor = "AuthenticAMD" if "AuthenticAMD" in platform.processor() else ""
-        return CPU(vendor, platform.processor(), frozenset())
-    return CPU(
+        return _CPU(vendor, platform.processor(), frozenset())
+    return _CPU(
         fields.get("vendor_id", ""),
         fields.get("model name", ""),
         frozenset(fields.get("flags", fields.get("Features", "")).split()),

@@ -6,20 +6,12 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from course_lib.runtime import files
 from course_lib.runtime.errors import InputError
-from course_lib.runtime.files import (
-    FULL,
-    LEFTOVER,
-    LOCK,
-    atomic_file,
-    check_writable,
-    hold,
-    read_json,
-    writing,
-)
+from course_lib.runtime.files import FULL, LEFTOVER, LOCK, lock_directory
 
 MARKER = "run.json"  # names the command that a directory belongs to
 RESUME = {"train": "--resume", "hierarchical train": "init_from_ckpt newest"}
@@ -55,7 +47,7 @@ class OutputDir:
             with lock_directory(self.path):
                 pass
         self._check()
-        check_writable(self.path)
+        files.check_writable(self.path)
 
     @contextmanager
     def claim(self, **notes: str) -> Iterator[None]:
@@ -64,18 +56,26 @@ class OutputDir:
         What killed processes have left half written is removed. The directory is checked again:
         it may have changed since.
         """
-        with lock_directory(self.path), writing(self.path, FULL):
+        with lock_directory(self.path), files.writing(self.path, FULL):
             barren = self._check()
             _clear_leftovers(self.path)
             for name in (CHECKPOINT_DIR, LOG_DIR) if barren else ():
                 shutil.rmtree(self.path / name, ignore_errors=True)
-            with atomic_file(self.path / MARKER) as file:
+            with files.atomic_file(self.path / MARKER) as file:
                 json.dump({"command": self.command, **notes}, file)
             yield
 
+    @staticmethod
+    def notes(path: Path) -> dict:
+        """Return what `claim` wrote into a directory; empty where it did not, or it is damaged."""
+        with suppress(InputError):
+            marker = files.read_json(path / MARKER, "what a command wrote")
+            return marker if isinstance(marker, dict) else {}
+        return {}
+
     def _check(self) -> bool:
         """Return whether all that is there was left by a run killed before its first checkpoint."""
-        owner = read_marker(self.path).get("command")
+        owner = self.notes(self.path).get("command")
         ours = owner == self.command
         barren = ours and self.keep is not None and not any(self.path.glob(self.keep))
         passed = {MARKER, LOCK, *((CHECKPOINT_DIR, LOG_DIR) if barren else ())}
@@ -95,31 +95,6 @@ class OutputDir:
         return barren and not results
 
 
-@contextmanager
-def lock_directory(output_dir: str | os.PathLike) -> Iterator[None]:
-    """Hold a directory, made if it is not there, for one process.
-
-    Raises:
-        InputError: another process holds it.
-    """
-    Path(output_dir).mkdir(parents=True, exist_ok=True)
-    lock = hold(Path(output_dir, LOCK))
-    if lock is None:
-        expected = "another directory, or to wait until it has ended"
-        raise InputError(output_dir, "is in use: another process is writing to it", expected)
-    with lock:
-        yield
-
-
-def read_marker(output_dir: Path) -> dict:
-    """Return what `claim` noted in a directory; empty where it did not, or the file is damaged."""
-    try:
-        marker = read_json(output_dir / MARKER, "what a command wrote")
-    except InputError:
-        marker = None
-    return marker if isinstance(marker, dict) else {}
-
-
 def _holds_files(path: Path) -> bool:
     return not path.is_dir() or any(not inner.is_dir() for inner in path.rglob("*"))
 
@@ -127,7 +102,6 @@ def _holds_files(path: Path) -> bool:
 def _clear_leftovers(directory: Path) -> None:
     """Remove what killed processes were writing in a directory that this one alone holds now."""
     for path in [path for path in directory.rglob(".*-*") if LEFTOVER.fullmatch(path.name)]:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)  # does nothing to files and links
+        with suppress(OSError):
+            path.unlink()

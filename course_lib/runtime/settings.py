@@ -1,8 +1,9 @@
-"""Sizes of a run (`COURSE_PROFILE`) and the place of the shipped data (`COURSE_DATA`)."""
+"""Sizes of a run (`COURSE_PROFILE`), the place of the data (`COURSE_DATA`), and the seed."""
 
 from __future__ import annotations
 
 import os
+import random
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,25 +12,16 @@ from course_lib.runtime.errors import InputError
 
 @dataclass(frozen=True)
 class Profile:
-    """How much of everything a notebook uses; it changes sizes, never code.
-
-    Attributes:
-        train_examples, dev_examples, test_examples: at most so many examples; None means all.
-        epochs: passes over the training examples.
-        batch_size: examples per step.
-        max_seq_length: tokens per example, [CLS] and [SEP] included.
-        max_steps: stop training after so many optimizer steps; None means no limit.
-        note: one sentence on what the profile is for.
-    """
+    """How much of everything a notebook uses; it changes sizes, never code."""
 
     name: str
-    train_examples: int | None
+    train_examples: int | None  # at most so many, None means all; also of the next two
     dev_examples: int | None
     test_examples: int | None
     epochs: int
     batch_size: int
-    max_seq_length: int
-    max_steps: int | None
+    max_seq_length: int  # tokens per example, [CLS] and [SEP] included
+    max_steps: int | None  # of the optimizer, after which training stops
     note: str
 
     def __str__(self) -> str:
@@ -87,3 +79,21 @@ def data_dir() -> Path:
     if not path.is_dir():
         raise InputError("COURSE_DATA", f"{named} is not a directory", "an existing directory")
     return path
+
+
+def seed_everything(seed: int = 42) -> int:
+    """Seed Python's, NumPy's and Paddle's generators and return the seed.
+
+    CPU training is then reproducible to the bit at a fixed number of threads: other thread counts
+    and another MKL code path add the same numbers in another order.
+
+    Raises:
+        ValueError: `seed` is not within 0 .. 2**32 - 1, the range that NumPy accepts.
+    """
+    import numpy as np
+    import paddle
+
+    np.random.seed(seed)
+    random.seed(int(seed))
+    paddle.seed(int(seed))
+    return int(seed)

@@ -33,7 +33,7 @@ from course_lib.runtime import InputError, atomic_file, seed_everything, select_
 from course_lib.runtime.errors import whole
 from course_lib.runtime.files import read_json, temporary_in
 from course_lib.runtime.manifest import describe_files, read_manifest, write_manifest
-from course_lib.runtime.outputs import CHECKPOINT_DIR, LOG_DIR, OutputDir, read_marker
+from course_lib.runtime.outputs import CHECKPOINT_DIR, LOG_DIR, OutputDir
 from course_lib.tasks.hierarchical.reports import brief
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 from course_lib.tasks.hierarchical.thresholds import DEFAULT, decode, tune
@@ -290,7 +290,7 @@ def _beginning(
         return False, None if init_from_ckpt is None else Path(init_from_ckpt)
     if any(save_dir.glob(WHOLE)) or (save_dir / "config.json").is_file():
         return True, None
-    weights = read_marker(save_dir).get("weights")  # killed before the first checkpoint: again
+    weights = OutputDir.notes(save_dir).get("weights")  # killed before the first checkpoint: again
     return False, Path(weights) if weights else None
 
 
