@@ -68,9 +68,7 @@ def test_a_class_is_made_rare_at_the_ratio_asked_for():
     "data, options, names",
     [
         (rows(5, 400), {"ratio": 20}, "20 leaves 20 of 5"),
-        (rows(5, 10), {"ratio": 20}, "leaves 0 of 5"),
         (rows(5, 10), {"ratio": 1, "rare": 2}, "of 0 examples of class 2"),
-        (rows(5, 100), {"max_examples": 20}, "leaves 0"),
     ],
 )
 def test_what_cannot_be_made_uneven_is_refused(data, options, names):

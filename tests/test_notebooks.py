@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import functools
 import json
 import os
@@ -22,7 +23,6 @@ import nbformat
 import numpy as np
 import psutil
 import pytest
-from course_kernel import course_kernel
 from exercise_runner import wrong_answers
 from processes import python, run
 
@@ -245,7 +245,6 @@ def test_what_runs_on_a_gpu_has_run_on_the_cpu(path):
     ("code", "found"),
     [
         ("x = n[: sizes.test_examples and sizes.test_examples // 2]", set()),
-        ("x = n[: sizes.test_examples // 2]", TypeError),  # None: all of them
         ("if sizes.name == 'gpu':\n    a", set()),
         ("gpu = sizes.name == 'gpu'\nif sizes.max_steps is None:\n    if gpu:\n        a", {4}),
         ("for i in range(2):\n    b = a if sizes.train_examples is None else c", {2}),
@@ -256,11 +255,9 @@ def test_what_only_a_gpu_reaches_is_told(code, found):
         known = {"sizes": PROFILES[profile]}
         return set(reached(ast.parse(code), known))
 
-    if found is TypeError:
-        with pytest.raises(TypeError):
-            lines("gpu")
-    else:
-        assert {line for line, *_ in lines("gpu") - lines("rehearsal") - lines("cpu")} == found
+    assert {line for line, *_ in lines("gpu") - lines("rehearsal") - lines("cpu")} == found
+    with pytest.raises(TypeError):  # None: all of them
+        list(reached(ast.parse("x = sizes.test_examples // 2"), {"sizes": PROFILES["gpu"]}))
 
 
 def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
@@ -518,15 +515,11 @@ def test_generate_without_chapters_is_refused(course, capsys):
         ('    """Return twice the number."""\n', "", "not Python"),
         ("### BEGIN SOLUTION\nlargest = max(numbers)\n### END SOLUTION", "", "0 solution blocks"),
         ("### BEGIN SOLUTION", "###BEGIN SOLUTION", "cell 4: .*not written exactly"),
-        ("### END SOLUTION", "#### end  solution", "cell 4: .*not written exactly"),
-        ("### BEGIN SOLUTION", "### BEGIN SOLUTION\n# begin_solution", "not written exactly"),
         ("### BEGIN SOLUTION\n", "### BEGIN SOLUTION\n### BEGIN SOLUTION\n", "cell 4: "),
-        ("numbers = [3, 1, 2]", "###Begin solution\n1\n###end solution", "not written exactly"),
         ("# # A chapter", "# ### BEGIN SOLUTION\n# x\n# ### END SOLUTION", "cell 1: 1 solution"),
         ("# # A chapter", "# <!-- begin solution -->", "cell 1: .*not written exactly"),
         ('"90-double"', '"90-largest"', "cell 6: '90-largest' is also in cell 4"),
         ('answer="90-largest"', 'answer="91-largest"', "cell 4: exercise '91-largest'"),
-        ('answer="90-largest"', 'answer="90-smallest"', "cell 5: not the check of '90-smallest'"),
         ('# %% answer="90-largest"', "# %%", "cell 5: the check of '90-largest' follows no answer"),
         ('# %% check="90-largest" points=2', "# %%", "cell 5: not the check of '90-largest'"),
         ('# %% answer="90-double"', '# %% check="90-largest" points=1', "cell 6: the check of"),
@@ -540,18 +533,6 @@ def test_generate_refuses_a_chapter_that_would_leak_or_break(course, old, new, p
     with pytest.raises(InputError, match=rf"90_demo\.ipynb.*{problem}"):
         notebooks.generate()
     assert list((course / "notebooks").iterdir()) == []
-
-
-def test_generate_refuses_an_answer_at_the_end(course):
-    rewrite(course, SCRIPT.partition('# %% check="90-double"')[0])
-    with pytest.raises(InputError, match="cell 6: '90-double' has no check"):
-        notebooks.generate()
-
-
-def test_prose_about_solutions_is_no_mark(course):
-    prose = "# # A chapter\n# In the end, solutions are in `solutions/`. Begin. Solution: none."
-    rewrite(course, SCRIPT.replace("# # A chapter", prose))
-    assert len(notebooks.generate()) == 1
 
 
 def test_two_cells_of_one_id_are_refused(course):
@@ -607,10 +588,15 @@ def test_execute_leaves_the_file_alone_when_a_cell_fails(course, capsys, old, ne
     assert kernels_running() == []
 
 
-def test_command_line_reports_bad_input_in_one_line(course, capsys):
-    for arguments in (["execute", "17"], ["import", "no.py", "no.ipynb"]):
-        assert notebooks.main(arguments) == 2
-        assert len(capsys.readouterr().err.splitlines()) == 1
+@pytest.mark.parametrize(
+    "script", [b"\x89PNG\xff\0", b"# %% tags=3\n", b"# %% tags=[3]\n", b'# %% name=""\n', None]
+)
+def test_what_cannot_be_imported_is_told_in_one_line(course, capsys, script):
+    source, target = course / "bad.py", course / "bad.ipynb"
+    if script is not None:
+        source.write_bytes(script)
+    assert notebooks.main(["import", str(source), str(target)]) == 2 and not target.exists()
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 CELLS = '"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells"'
@@ -637,21 +623,6 @@ def test_a_broken_notebook_is_named_in_one_line(course, capsys, content):
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1 and "90_demo.ipynb" in lines[0] and "; expected" in lines[0]
     assert path.read_bytes() == content
-
-
-def test_a_binary_script_is_named_in_one_line(course, capsys):
-    script = course / "demo.py"
-    script.write_bytes(b"\x89PNG\xff\0")
-    assert notebooks.main(["import", str(script), str(course / "new.ipynb")]) == 2
-    assert capsys.readouterr().err.startswith(f"{script}: is not UTF-8 text")
-
-
-@pytest.mark.parametrize("metadata", ["tags=3", "tags=[3]", 'name=""'])
-def test_metadata_that_no_notebook_can_have_is_named_in_one_line(course, capsys, metadata):
-    (course / "bad.py").write_text(f"# %% {metadata}\n1\n", encoding="utf-8")
-    arguments = ["import", str(course / "bad.py"), str(course / "bad.ipynb")]
-    assert notebooks.main(arguments) == 2 and not (course / "bad.ipynb").exists()
-    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_notebook_without_ids_can_be_imported_over(course):
@@ -707,26 +678,18 @@ def test_attempted(capsys, monkeypatch):
 # nbval
 
 
-def test_nbval_forgives_times_and_places_but_no_counts(tmp_path):
-    code = (
-        "print('2 epochs, 640 texts in 47 s at 99 tokens/s')\n"
-        "print('model at 0xdeadbeef00 in /srv/you/y')"
-    )
+def test_nbval_forgives_times_and_places_but_no_counts():
+    rules = configparser.ConfigParser()
+    rules.read(ROOT / "tests" / "nbval_sanitize.cfg", encoding="utf-8")
+
+    def clean(text: str) -> str:
+        for name in rules.sections():
+            text = re.sub(rules[name]["regex"], rules[name]["replace"], text, flags=re.MULTILINE)
+        return text
+
+    now = "2 epochs, 640 texts in 47 s at 99 tokens/s\nmodel at 0xdeadbeef00 in /srv/you/y\n"
     saved = "2 epochs, {} texts in 3.1 s at 1,234 tokens/s\nmodel at 0x7f00 in /home/me/x\n"
-    marked = f"# NBVAL_CHECK_OUTPUT\n{code}"
-    cells = []
-    for source, count in ((marked, 640), (code, 641), (marked, 641)):
-        output = nbformat.v4.new_output("stream", name="stdout", text=saved.format(count))
-        options = {"execution_count": len(cells) + 1, "outputs": [output], "id": str(len(cells))}
-        cells.append(nbformat.v4.new_code_cell(source, **options))
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=notebooks.METADATA)
-    nbformat.write(notebook, tmp_path / "demo.ipynb")
-    sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"  # as in `make test`
-    options = ["--nbval-lax", "--nbval-kernel-startup-timeout=600", sanitize, "-v"]
-    options += ["-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path / "demo.ipynb"]
-    with course_kernel() as environment:
-        result = python("-m", "pytest", *options, env=environment)
-    assert re.findall("PASSED|FAILED", result.stdout)[:3] == ["PASSED", "PASSED", "FAILED"]
+    assert clean(now) == clean(saved.format(640)) != clean(saved.format(641))
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")

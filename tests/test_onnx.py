@@ -16,7 +16,6 @@ from course_lib.runtime import InputError
 
 import numpy as np
 import onnx
-import onnxruntime
 import paddle
 import pytest
 from tiny import TEXTS, classifier, rows
@@ -118,21 +117,6 @@ def test_the_padding_row_is_zero_as_in_paddle(converted):
     assert len(looked_up) >= 3
     words = next(n for n in looked_up if n.input[1] == "input_ids")
     assert not onnx.numpy_helper.to_array(tables[words.input[0]])[0].any()
-
-
-def test_threads_are_those_asked_for(converted, monkeypatch):
-    seen = []
-    real = onnxruntime.InferenceSession
-
-    def spy(file, options, **rest):
-        seen.append((options.intra_op_num_threads, options.inter_op_num_threads))
-        return real(file, options, **rest)
-
-    monkeypatch.setattr(onnxruntime, "InferenceSession", spy)
-    one, three = (Predictor(converted, "onnx", threads=count) for count in (1, 3))
-    assert seen == [(1, 1), (3, 1)]
-    assert one.predict(TEXTS) == pytest.approx(three.predict(TEXTS), abs=1e-6)
-    assert (one.backend, one.threads, one.int8, one.quantized) == ("onnx", 1, False, False)
 
 
 def test_inputs_that_do_not_fit_are_refused_as_by_paddle(converted):

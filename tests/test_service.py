@@ -100,19 +100,16 @@ WRONG = [
     (400, b"[" * 3900),
     (400, b'{"text":' * 400 + b"1" + b"}" * 400),
     (422, b'{"text": ' + b"9" * 3900 + b"}"),
-    (422, b"[]"),
     (422, b"{}"),
     (422, b'{"text": "\\u200b"}'),
     (422, b'{"text": 5}'),
     (422, b'{"text": " \\n\\u3000"}'),
     (422, b'{"text": "a", "texts": ["a"]}'),
-    (422, b'{"text": "a", "max_batch": 9}'),
     (422, b'{"texts": []}'),
     (422, b'{"texts": ["a", 1]}'),
     (422, b'{"texts": ["1", "2", "3", "4", "5", "6"]}'),
     (422, b'{"text": "' + b"a" * 101 + b'"}'),
     (422, b'{"text": "a\\u0000b"}'),
-    (422, b'{"text": "\\u001b[31m"}'),
     (422, b'{"text": "\\ud800"}'),
     (413, b'{"text": "' + b"a" * 5000 + b'"}'),
     (413, b" " * 100_000),
@@ -366,34 +363,6 @@ def test_a_terminated_service_answers_what_it_has_accepted(exported, predictor):
         assert probe.connect_ex((address.hostname, address.port)) != 0
 
 
-def test_bodies_that_never_end_and_lines_that_are_no_http(exported):
-    with running(exported) as (url, process):
-        address = urllib.parse.urlsplit(url)
-
-        def send(*parts: bytes) -> bytes:
-            with socket.create_connection(
-                (address.hostname, address.port), timeout=600
-            ) as connection:
-                try:
-                    for part in parts:
-                        connection.sendall(part)
-                except ConnectionError:  # it has answered and closed
-                    pass
-                return connection.recv(300)
-
-        start = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        assert b" 413 " in send(start, b"Content-Length: 999999999999\r\n\r\n")
-        assert b" 400 " in send(start, b"Content-Length: -5\r\n\r\n")
-        assert b" 400 " in send(b"\x16\x03\x01 no http\r\n\r\n")
-        assert b" 4" in send(start, b"Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n")
-        with socket.create_connection((address.hostname, address.port)) as connection:
-            connection.sendall(start + b"Content-Length: 50\r\n\r\n{")  # and gone
-        connection = http.client.HTTPConnection(address.netloc, timeout=600)
-        connection.request("POST", "/predict", json.dumps({"text": "书"}), JSON)
-        assert connection.getresponse().status == 200
-        assert process.poll() is None
-
-
 @pytest.fixture
 def limited(predictor, monkeypatch):
     """A service in this process with room for 20 connections and little patience."""
@@ -430,7 +399,16 @@ def exchange(address: tuple[str, int], *parts: bytes) -> bytes:
         return answer
 
 
+def is_served(address: tuple[str, int]) -> bool:
+    good = http.client.HTTPConnection(*address, timeout=30)
+    good.request("POST", "/predict", json.dumps({"text": "书"}), JSON)
+    status = good.getresponse().status
+    good.close()
+    return status == 200
+
+
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 @pytest.mark.parametrize(
@@ -443,10 +421,17 @@ HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
         ([b"GET /" + b"a" * 2000], b" 400 "),
         ([HEAD + b"X: a\r\n" * 400], b" 400 "),
         ([], b""),
+        ([POST, b"Content-Length: 999999999999\r\n\r\n"], b" 413 "),
+        ([POST, b"Content-Length: -5\r\n\r\n"], b" 400 "),
+        ([POST, b"Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n"], b" 4"),
+        ([b"\x16\x03\x01 no http\r\n\r\n"], b" 400 "),
     ],
 )
 def test_a_request_that_does_not_end_is_ended(limited, parts, status):
     assert status in exchange(limited.address, *parts)
+    with socket.create_connection(limited.address) as connection:
+        connection.sendall(POST + b"Content-Length: 50\r\n\r\n{")  # and gone
+    assert is_served(limited.address)
 
 
 @pytest.mark.parametrize("end", ["", "Connection: close\r\n"])
@@ -479,10 +464,7 @@ def test_many_connections_that_only_wait_keep_nobody_out(limited):
             connection.sendall(HEAD if number % 2 else b"")
         hostile.append(connection)
         if number % 10 == 0:
-            good = http.client.HTTPConnection(*limited.address, timeout=30)
-            good.request("POST", "/predict", json.dumps({"text": "书"}), JSON)
-            assert good.getresponse().status == 200
-            good.close()
+            assert is_served(limited.address)
     for connection in hostile:
         connection.close()
 
@@ -490,10 +472,9 @@ def test_many_connections_that_only_wait_keep_nobody_out(limited):
 def test_who_sends_far_too_much_still_gets_the_answer(limited):
     body = b" " * 20_000_000
     size = f"Content-Length: {len(body)}\r\n\r\n".encode()
-    start = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     chunks = [b"100000\r\n" + b" " * 2**20 + b"\r\n"] * 20
     for parts in ([size, body], [b"Transfer-Encoding: chunked\r\n\r\n", *chunks, b"0\r\n\r\n"]):
-        got = exchange(limited.address, start, *parts)
+        got = exchange(limited.address, POST, *parts)
         assert b" 413 " in got and b"the body has more than" in got
 
 

@@ -100,13 +100,6 @@ def test_scores_that_are_not_numbers_are_an_error(service):
     assert code == 500 and "not finite" in message
 
 
-def test_the_client_reports_an_error(monkeypatch):
-    reply = json.dumps({"err_no": 400, "err_msg": "texts: bad", "key": [], "value": []}).encode()
-    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: io.BytesIO(reply))
-    with pytest.raises(RuntimeError, match="400: texts: bad"):
-        load_module(EXAMPLES / "paddle_serving" / "client.py").ask([""])
-
-
 @pytest.mark.upstream
 @pytest.mark.parametrize("exported", ["single_label"], indirect=True)
 def test_simple_server_is_as_its_file_says(exported):

@@ -175,21 +175,11 @@ def test_decoding_by_the_rules_finds_the_best_row_that_bio_allows():
     assert (mixed == crf.transitions.numpy()[order][:, order]).all()
 
 
-@pytest.mark.parametrize(
-    ("examples", "settings", "message"),
-    [
-        ([{"tokens": [], "labels": []}], {}, "example 1: has 0 tokens"),
-        ([{"tokens": ["在"], "labels": [0, 1]}], {}, "1 tokens and 2 labels"),
-        ([{"tokens": ["在"], "labels": [5]}], {}, "expected 0 to 4"),
-    ],
-)
-def test_train_tagger_refuses(tokenizer, examples, settings, message):
-    with pytest.raises(InputError, match=message):
-        train_tagger(tagger_of(tokenizer, crf=True), examples, **settings)
-
-
-def test_predict_tags_refuses(tokenizer):
+def test_what_cannot_be_tagged_is_refused(tokenizer):
     tagger = tagger_of(tokenizer, crf=False)
+    for labels, message in (([0, 1], "1 tokens and 2 labels"), ([5], "expected 0 to 4")):
+        with pytest.raises(InputError, match=message):
+            train_tagger(tagger, [{"tokens": ["在"], "labels": labels}])
     with pytest.raises(InputError, match="15 tokens; expected at most 14"):
         predict_tags(tagger, [["在"] * 15])
     for crf in (True, False):  # whose best label would be the first one
