@@ -360,19 +360,15 @@ def test_a_deploy_json_that_is_none_is_refused(exported, tmp_path):
         (tmp_path / "x" / "deploy.json").write_bytes(content)
         with pytest.raises(InputError, match=r"deploy\.json: is (no|empty)"):
             Predictor(tmp_path / "x")
+    shutil.copy(exported.parent / "deploy.json", tmp_path / "x")
+    describe_anew(tmp_path / "x", labels=["a", "b", "c"])
+    with pytest.raises(InputError, match="names 3 labels of outputs"):
+        Predictor(tmp_path / "x").predict(TEXTS)
     (tmp_path / "x" / "deploy.json").unlink()
     bare = Predictor(tmp_path / "x")
     assert bare.run({"input_ids": np.ones((1, 4), "int64")})[0].shape == (1, 2)
     with pytest.raises(InputError, match="has no labels"):
         bare.predict(TEXTS)
-
-
-def test_labels_must_be_as_many_as_outputs(exported, tmp_path):
-    shutil.copytree(exported.parent, tmp_path / "x")
-    for labels, message in ((["a", "b", "c"], "names 3 labels of outputs"), (None, "no labels")):
-        describe_anew(tmp_path / "x", labels=labels)
-        with pytest.raises(InputError, match=message):
-            Predictor(tmp_path / "x").predict(TEXTS)
 
 
 def test_each_model_of_a_directory_has_its_record(classifier, exported, quantised, tmp_path):

@@ -76,7 +76,7 @@ def test_what_cannot_be_made_uneven_is_refused(data, options, names):
         make_imbalanced(data, **options)
 
 
-def test_under_sampling_keeps_the_small_class_whole():
+def test_sampling_keeps_the_small_class_whole_and_repeats_its_examples_alike():
     data = rows(10, 200, 30)
     less = under_sample(data)
     assert counts(less) == {0: 10, 1: 10, 2: 10}
@@ -84,9 +84,6 @@ def test_under_sampling_keeps_the_small_class_whole():
     rare = {row["id"] for row in data if row["label"] == 0}
     assert rare <= set(ids(less))
     assert ids(less) != ids(under_sample(data, seed=1))
-
-
-def test_over_sampling_repeats_all_examples_of_a_class_alike():
     data = rows(30, 100)
     more = over_sample(data)
     assert counts(more) == {0: 100, 1: 100}
@@ -98,14 +95,10 @@ def test_over_sampling_repeats_all_examples_of_a_class_alike():
 # --- the loss
 
 
-def logits_and_labels(count=12, classes=3):
+def test_focal_loss_is_its_formula_and_without_gamma_cross_entropy():
     random = np.random.RandomState(0)
-    logits = paddle.to_tensor(3 * random.randn(count, classes), "float32")
-    return logits, paddle.to_tensor(random.randint(classes, size=count), "int64")
-
-
-def test_focal_loss_without_gamma_is_cross_entropy():
-    logits, labels = logits_and_labels()
+    logits = paddle.to_tensor(3 * random.randn(12, 3), "float32")
+    labels = paddle.to_tensor(random.randint(3, size=12), "int64")
     assert float(FocalLoss(0)(logits, labels)) == pytest.approx(
         float(F.cross_entropy(logits, labels)), rel=1e-6
     )
@@ -115,13 +108,9 @@ def test_focal_loss_without_gamma_is_cross_entropy():
     assert float(FocalLoss(0, weights)(logits, labels)) == pytest.approx(expected, rel=1e-6)
     shaped = logits.reshape([3, 4, 3]), labels.reshape([3, 4])
     assert float(FocalLoss(2)(*shaped)) == pytest.approx(float(FocalLoss(2)(logits, labels)))
-
-
-def test_focal_loss_is_its_formula():
-    logits, labels = logits_and_labels()
-    loss = FocalLoss(2.0)(logits, labels)
     true = F.softmax(logits.astype("float64")).numpy()[range(12), labels.numpy()]
-    assert float(loss) == pytest.approx(np.mean(-((1 - true) ** 2) * np.log(true)), rel=1e-5)
+    expected = np.mean(-((1 - true) ** 2) * np.log(true))
+    assert float(FocalLoss(2.0)(logits, labels)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_sure_examples_give_numbers():

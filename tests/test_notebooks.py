@@ -397,18 +397,6 @@ def test_ids_survive_an_edit(course):
     assert moved == [*before[:5], before[-1], *before[5:-1]]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ('check="90-largest" points=2', 'check="90-largest"', "has no points"),
-        ('answer="90-largest"', 'answer="Largest"', "answer='Largest'"),
-    ],
-)
-def test_import_says_what_is_wrong_with_the_notation(course, old, new, problem):
-    with pytest.raises(InputError, match=problem):
-        rewrite(course, SCRIPT.replace(old, new))
-
-
 def test_generate_takes_out_answers_outputs_and_marks(course):
     target = course / "notebooks" / "90_demo.ipynb"
     assert notebooks.generate(check=True) == [target] and not target.exists()
@@ -589,7 +577,13 @@ def test_execute_leaves_the_file_alone_when_a_cell_fails(course, capsys, old, ne
 
 
 @pytest.mark.parametrize(
-    "script", [b"\x89PNG\xff\0", b"# %% tags=3\n", b"# %% tags=[3]\n", b'# %% name=""\n', None]
+    "script",
+    [
+        *(b"\x89PNG\xff\0", b"# %% tags=3\n", b"# %% tags=[3]\n", b'# %% name=""\n', None),
+        SCRIPT.replace(" points=2", "").encode(),
+        SCRIPT.replace('answer="90-largest"', 'answer="Largest"').encode(),
+    ],
+    ids=range(7),
 )
 def test_what_cannot_be_imported_is_told_in_one_line(course, capsys, script):
     source, target = course / "bad.py", course / "bad.ipynb"
@@ -623,17 +617,6 @@ def test_a_broken_notebook_is_named_in_one_line(course, capsys, content):
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1 and "90_demo.ipynb" in lines[0] and "; expected" in lines[0]
     assert path.read_bytes() == content
-
-
-def test_a_notebook_without_ids_can_be_imported_over(course):
-    path = course / "solutions" / "90_demo.ipynb"
-    wanted = path.read_bytes()
-    old = json.loads(wanted)
-    for cell in old["cells"]:
-        del cell["id"]
-    path.write_text(json.dumps(old), encoding="utf-8")
-    notebooks.import_script(course / "demo.py", path)
-    assert path.read_bytes() == wanted
 
 
 def test_no_file_is_overwritten_by_one_of_another_kind(course, capsys):

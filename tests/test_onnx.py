@@ -121,15 +121,8 @@ def test_the_padding_row_is_zero_as_in_paddle(converted):
 
 def test_inputs_that_do_not_fit_are_refused_as_by_paddle(converted):
     predictor = Predictor(converted, "onnx")
-    ids = np.ones((2, 5), "int64")
-    for wrong, message in (
-        (ids * 10**6, "input_ids holds 1000000; expected 0 to"),
-        (np.ones((1, 9999), "int64"), r"shape \[1, 9999\]; expected at most"),
-    ):
-        with pytest.raises(InputError, match=message):
-            predictor.run({"input_ids": wrong})
-    with pytest.raises(InputError, match=r"backend: is 'tensorrt'; expected one of paddle, onnx"):
-        Predictor(converted, "tensorrt")
+    with pytest.raises(InputError, match="input_ids holds 1000000; expected 0 to"):
+        predictor.run({"input_ids": np.full((2, 5), 10**6)})
     with pytest.raises(InputError, match="int8: is on for ONNX Runtime"):
         Predictor(converted, "onnx", int8=True)
     with pytest.raises(InputError, match="kernels: are those of oneDNN"):

@@ -181,8 +181,3 @@ def test_a_page_is_written_compared_and_its_problems_told(tmp_path, capsys):
     assert "PAGE.md: differs" in capsys.readouterr().out
     assert run(problems=["does not fit"]) == 1
     assert capsys.readouterr().err == "does not fit\n"
-
-    def unreadable():
-        raise InputError("list.yml", "cannot be read", "a list")
-
-    assert pages.run(["generate"], "tool.py", page, unreadable) == 2

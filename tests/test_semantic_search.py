@@ -30,7 +30,6 @@ import numpy as np
 import paddle
 import pytest
 import tiny
-import training_runs
 from paddlenlp.transformers import ErnieConfig, ErnieModel
 
 # (about the same thing, in other characters): what no count of characters can see
@@ -247,13 +246,6 @@ def test_a_judges_export_gives_the_same_scores(judge, tokenizer, tmp_path):
     np.testing.assert_allclose(score_pairs(predictor, pairs), score_pairs(model, pairs), atol=1e-3)
 
 
-def test_the_export_of_a_classifier_is_no_encoder(tmp_path):
-    model, tokenizer = training_runs.model_and_tokenizer()
-    predictor = Predictor(export_model(model, tmp_path, tokenizer, 16), threads=1)
-    with pytest.raises(InputError, match=r"an export of a Ernie.*expected one of a BiEncoder"):
-        encode(predictor, ["好"])
-
-
 # --- the index ------------------------------------------------------------------------------------
 
 
@@ -390,19 +382,6 @@ def test_an_interrupted_add_is_not_searched_or_saved(tmp_path, monkeypatch):
         with pytest.raises(InputError, match="a call of add was interrupted"):
             use()
     assert not any(tmp_path.iterdir())
-
-
-def test_a_write_that_fails_leaves_the_old_index(tmp_path, monkeypatch):
-    directory = filled(count=20).save(tmp_path / "index")
-
-    def full(*_):
-        raise RuntimeError("disk")
-
-    monkeypatch.setattr("faiss.serialize_index", full)
-    with pytest.raises(RuntimeError):
-        filled(count=30).save(directory)
-    assert len(SentenceIndex.load(directory)) == 20
-    assert [file.name for file in tmp_path.iterdir()] == ["index"]
 
 
 @pytest.mark.parametrize("name", ["vectors.faiss", "sentences.json", "manifest.json"])

@@ -133,20 +133,17 @@ def test_the_repository_answers_as_the_predictor_does(kind, backend, tmp_path, r
     assert np.abs(probabilities - predictor.predict(TEXTS)).max() < 1e-5
 
 
-def test_one_bad_text_fails_its_own_request_only(repository, backend):
+def test_a_bad_text_or_score_fails_its_own_request_only(repository, backend):
     server = Server(repository, "reviews", backend, None)
     bad = [np.array([[b"\xff\xfe"]], dtype=np.object_), as_bytes(["好", " \u200b\n"])]
     requests = [server.request({"TEXT": one}) for one in [*bad, as_bytes(["好"])]]
     broken, empty, good = server.models["reviews_tokenizer"].execute(requests)
     assert "utf-8" in broken.error().message() and "empty text" in empty.error().message()
     assert not good.has_error() and good.output_tensors()
-
-
-def test_scores_that_are_not_numbers_fail_their_own_request_only(repository, backend):
-    model = Server(repository, "reviews", backend, None).models["reviews_postprocess"]
-    scores = [np.float32([[0.1, bad, 0.2]]) for bad in (np.nan, np.inf, 0.3)]
-    requests = [backend.InferenceRequest([backend.Tensor("LOGITS", one)]) for one in scores]
-    nan, infinite, good = model.execute(requests)
+    requests = [
+        server.request({"LOGITS": np.float32([[0.1, x, 0.2]])}) for x in (np.nan, np.inf, 1)
+    ]
+    nan, infinite, good = server.models["reviews_postprocess"].execute(requests)
     assert "not finite" in nan.error().message() and "not finite" in infinite.error().message()
     assert not good.has_error()
 
