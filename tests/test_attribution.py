@@ -11,7 +11,7 @@ import paddle
 import pytest
 import training_runs as runs
 
-TEXT = "今天房间书本的了是我看好赞"  # the last two give the label away
+FILLER = "今天房间书本的了是我看"
 HINTS = [11, 12]
 
 
@@ -20,40 +20,48 @@ def pair():
     return runs.trained_pair()
 
 
+@pytest.fixture(scope="module")
+def text(pair):
+    """Its last two characters give away the label that the model does not give to masks alone."""
+    answer = attribution.occlusion(*pair, f"{FILLER}好赞")
+    return FILLER + ("坏差" if answer.base > 0 else "好赞")
+
+
 @pytest.mark.parametrize(
     "method", [attribution.occlusion, attribution.lime, attribution.integrated_gradients]
 )
-def test_the_telling_tokens_are_found(pair, method):
+def test_the_telling_tokens_are_found(pair, text, method):
     model, tokenizer = pair
     model.train()
-    answer = method(model, tokenizer, TEXT)
+    answer = method(model, tokenizer, text)
     assert model.training and not model.get_input_embeddings()._forward_post_hooks
-    assert answer.label == 1 and "".join(answer.tokens) == TEXT and answer.probability > 0.9
+    assert answer.label == ("好" in text) and answer.probability > 0.9
+    assert "".join(answer.tokens) == text
     assert int(answer.scores.argmax()) in HINTS
     assert answer.scores[HINTS].sum() > 0.5 * np.abs(answer.scores).sum()
-    again = method(model, tokenizer, TEXT)
+    again = method(model, tokenizer, text)
     assert np.array_equal(again.scores, answer.scores)
-    other = method(model, tokenizer, TEXT, label=0)
+    other = method(model, tokenizer, text, label=1 - answer.label)
     np.testing.assert_allclose(other.scores, -answer.scores, atol=1e-3)  # two classes
 
 
-def test_occlusion_is_what_the_score_loses(pair):
+def test_occlusion_is_what_the_score_loses(pair, text):
     model, tokenizer = pair
-    answer, place = attribution.occlusion(model, tokenizer, TEXT), HINTS[0]
+    answer, place = attribution.occlusion(model, tokenizer, text), HINTS[0]
     ids = np.array([answer.ids] * 2)
     ids[1, place + 1] = tokenizer.mask_token_id
     model.eval()
     logits = model(paddle.to_tensor(ids)).numpy().astype("float64")
-    odds = logits[:, 1] - logits[:, 0]  # two classes
+    odds = logits[:, answer.label] - logits[:, 1 - answer.label]
     assert answer.scores[place] == pytest.approx(odds[0] - odds[1], abs=1e-4)
     missed = abs(answer.scores.sum() - (answer.score - answer.base))
     assert answer.error == pytest.approx(missed / abs(answer.score - answer.base))
 
 
-def test_integrated_gradients_are_complete(pair):
+def test_integrated_gradients_are_complete(pair, text):
     model, tokenizer = pair
     coarse, fine = (
-        attribution.integrated_gradients(model, tokenizer, TEXT, steps=steps) for steps in (2, 64)
+        attribution.integrated_gradients(model, tokenizer, text, steps=steps) for steps in (2, 64)
     )
     assert fine.error < 0.03 and fine.error < coarse.error
     assert fine.scores.sum() == pytest.approx(fine.score - fine.base, rel=0.03)
@@ -76,15 +84,15 @@ def test_paddle_grad_is_wrong_without_the_gradients_of_layer_norm():
     assert wrong > 0.05 * np.abs(slopes[1]).max()
 
 
-def test_deletion_curves_fall_faster_than_by_chance(pair):
+def test_deletion_curves_fall_faster_than_by_chance(pair, text):
     model, tokenizer = pair
-    answer = attribution.lime(model, tokenizer, TEXT)
+    answer = attribution.lime(model, tokenizer, text)
     curves = {
         order: attribution.deletion_curve(model, tokenizer, answer, order)
         for order in ("for", "random", "against")
     }
     for curve in curves.values():
-        assert len(curve) == len(TEXT) + 1
+        assert len(curve) == len(text) + 1
         assert curve[0] == pytest.approx(answer.probability, abs=1e-5)
         assert curve[-1] == pytest.approx(1 / (1 + np.exp(-answer.base)), abs=1e-5)
     means = {order: curve.mean() for order, curve in curves.items()}
@@ -99,17 +107,17 @@ def test_what_has_no_tokens_or_too_many_is_refused(pair, text):
         attribution.lime(*pair, text, max_seq_length=1000)
 
 
-def test_no_scores_of_a_model_without_numbers(pair):
+def test_no_scores_of_a_model_without_numbers(pair, text):
     model, tokenizer = runs.model_and_tokenizer()
     weight = model.get_input_embeddings().weight
     weight.set_value(paddle.full_like(weight, float("nan")))
     with pytest.raises(InputError, match="no numbers"):
-        attribution.occlusion(model, tokenizer, TEXT)
+        attribution.occlusion(model, tokenizer, text)
 
 
-def test_gradients_are_found_where_the_caller_switched_them_off(pair):
+def test_gradients_are_found_where_the_caller_switched_them_off(pair, text):
     model, tokenizer = pair
-    wanted = attribution.integrated_gradients(model, tokenizer, TEXT, steps=4)
+    wanted = attribution.integrated_gradients(model, tokenizer, text, steps=4)
     with paddle.no_grad():
-        answer = attribution.integrated_gradients(model, tokenizer, TEXT, steps=4)
+        answer = attribution.integrated_gradients(model, tokenizer, text, steps=4)
     np.testing.assert_allclose(answer.scores, wanted.scores)
