@@ -36,7 +36,7 @@ CEILINGS = {
     "course_lib/runtime": 1738,
     "course_lib/models": 1796,
     "course_lib without chapters": 18_653,
-    "tests": 19_279,
+    "tests": 18_600,
     "public names outside chapters": 355,
 }
 COMPANION = 200  # lines of each module in chapters/
