@@ -11,8 +11,8 @@ from pathlib import Path
 
 from course_lib import runtime
 from course_lib.models.files import (
+    FITTING,
     SAVED,
-    Shapes,
     check_weights,
     load_tokenizer,
     read_config,
@@ -21,6 +21,7 @@ from course_lib.models.files import (
     shapes_of,
 )
 from course_lib.models.patches import quiet_paddlenlp
+from course_lib.models.pickles import failure_named
 from course_lib.models.vocabulary import build_vocabulary
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.files import read_unmixed
@@ -40,17 +41,13 @@ FRESH: dict[str, float | int] = {
     "hidden_size": 192,
     "num_attention_heads": 4,
     "intermediate_size": 384,
-    "max_position_embeddings": 512,
     "type_vocab_size": 2,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
     "suggested_learning_rate": 1e-3,
 }
 """The configuration of a model that starts from random weights.
 
-From scratch on some ten thousand reviews, four layers of 312 are no better than two of 192 and
-several times slower; reading 256 tokens instead of 128 gives more than any size does. A peak
-learning rate of 5e-4 is as good with many steps, and worse with few.
+From scratch on some ten thousand reviews, four layers of 312 are no better and several times
+slower; reading 256 tokens instead of 128 gives more than any size does.
 """
 
 HEAD_PREFIX = "classifier."
@@ -79,25 +76,21 @@ def load_backbone(
             directory's head has, else 2.
         vocab_texts: training texts from which a fresh model's vocabulary is built.
         label_list: names of the classes in the order of their ids; kept in the configuration
-            (`model.config.id2label`), so that they are known after saving and loading. A directory
-            whose head was trained for other names, or another `num_classes`, gets a new head of
-            random weights on its encoder, and a warning says so.
-        trained: ask for a classifier that has been trained: a directory with a whole head and the
-            names of its classes. A head of random weights is refused.
+            (`model.config.id2label`). A directory whose head was trained for other names, or
+            another `num_classes`, gets a new head of random weights, and a warning says so.
+        trained: refuse what is not a directory with a whole head and the names of its classes.
         trust_pickle: let a foreign `model_state.pdparams` run the code that it may hold; without,
             one that holds more than arrays is refused.
         **config: changes to the configuration, for example `hidden_dropout_prob=0.2`.
 
     Returns:
         The model, in training mode, whose `model(input_ids, token_type_ids)` gives logits of shape
-        [batch_size, num_classes], and the tokenizer.
+        [batch_size, num_classes], and the tokenizer. Random weights come from paddle's generator.
 
     Raises:
         InputError: the directory lacks a file, or one is damaged or does not fit the others; it
             holds a model for another task, a pruned one, or no trained one; a hub name cannot be
             fetched.
-
-    Random weights come from paddle's generator: call `seed_everything` before, for the same twice.
     """
     if name_or_path == "":  # often a shell variable that is not set
         raise InputError("name_or_path", "is empty", "a directory, a hub's name, or None")
@@ -131,18 +124,14 @@ def save_model(
     directory: str | os.PathLike,
     label_list: Sequence[str] | None = None,
 ) -> Path:
-    """Write weights (safetensors, so loading runs no pickled code), configuration and vocabulary.
+    """Write weights (safetensors), configuration, vocabulary, and a manifest of their hashes.
 
     The directory appears whole or not at all, replaces an older one, and can be loaded by
-    `load_backbone`, `AutoModelForSequenceClassification` and `AutoTokenizer` with no network.
-    manifest.json lists the files' hashes: `load_backbone` refuses a file that has changed since,
-    until manifest.json is deleted.
+    `load_backbone`, which refuses a file that has changed since until manifest.json is deleted, and
+    by `AutoModelForSequenceClassification` and `AutoTokenizer`.
 
     Args:
         label_list: names of the classes; kept in config.json as id2label.
-
-    Returns:
-        The directory.
 
     Raises:
         InputError: `label_list` repeats a name or has another length than the model has classes;
@@ -160,28 +149,23 @@ def _name_classes(model: paddle.nn.Layer, label_list: Sequence[str]) -> None:
     if len(set(label_list)) < len(label_list):
         raise InputError("label_list", f"repeats a name ({list(label_list)})", "each name once")
     if len(label_list) != model.config.num_labels:
-        problem = f"has {len(label_list)} names"
-        raise InputError(
-            "label_list", problem, f"one for each of {model.config.num_labels} classes"
-        )
+        expected = f"one for each of {model.config.num_labels} classes"
+        raise InputError("label_list", f"has {len(label_list)} names", expected)
     model.config.id2label = dict(enumerate(label_list))
     model.config.label2id = {label: index for index, label in enumerate(label_list)}
 
 
 def _default_backbone() -> str:
     """The name that `load_backbone` takes when none is given: COURSE_BACKBONE, or what is there."""
-    named = os.environ.get("COURSE_BACKBONE")
-    if named:
-        return named
     shipped = runtime.data_dir() / "backbone"
-    return str(shipped) if shipped.is_dir() else "fresh"
+    default = str(shipped) if shipped.is_dir() else "fresh"
+    return os.environ.get("COURSE_BACKBONE") or default
 
 
 def _fresh(texts: Iterable[str] | None, num_classes: int, config: dict):
     if texts is None:
-        raise InputError(
-            "load_backbone", "a fresh model has no vocabulary", "vocab_texts, the training texts"
-        )
+        problem = "a fresh model has no vocabulary"
+        raise InputError("load_backbone", problem, "vocab_texts, the training texts")
     vocabulary = build_vocabulary(texts)
     with tempfile.TemporaryDirectory(prefix="vocabulary-") as directory:
         _write_vocabulary(vocabulary, directory)
@@ -218,30 +202,38 @@ def _from_directory(
         raise InputError(directory, problem, "course_lib.compression.load_pruned to load it")
     if not (directory / "vocab.txt").is_file():
         raise InputError(directory, "has no vocab.txt", SAVED)
-    names, head = _class_names(config_file, settings), _head_size(shapes)
+    heads = [shape for name, shape in shapes.items() if name.startswith(HEAD_PREFIX) and shape]
+    names, head = _class_names(config_file, settings), heads[0][-1] if heads else None
     _check_task(config_file, settings, names, head, trained)
-    change = None if head is None else _change_of_classes(names, head, num_classes, label_list)
+    named = [] if _are_defaults(names) else names
+    other_names = label_list is not None and named not in ([], list(label_list))
+    change = head is not None and (num_classes not in (None, head) or other_names)
+    before, now = _classes(named, head), _classes(label_list, num_classes)
     if change and trained:
-        raise InputError(directory, f"was trained for {change[0]}", f"one for {change[1]}")
+        raise InputError(directory, f"was trained for {before}", f"one for {now}")
     if change:
         config = {"problem_type": None, **config}
-    try:
+    with failure_named(weights, f"does not fit {config_file}", "matching weights"):
         model = AutoModelForSequenceClassification.from_pretrained(
             str(directory),
             num_classes=num_classes or len(names) or head or 2,
-            ignore_mismatched_sizes=change is not None,
+            ignore_mismatched_sizes=change,
             **config,
         )
-    except InputError:
-        raise
-    except Exception as error:  # paddlenlp raises anything from AttributeError to RuntimeError here
-        reason = " ".join(str(error).split())[:200]
-        problem = f"does not fit {config_file} ({reason})"
-        raise InputError(weights, problem, "matching weights") from error
     tokenizer = load_tokenizer(directory)
-    _check_encoder(weights, shapes, model, with_head=head is not None and change is None)
+    # The file may be of a bare encoder, without the prefix, or of another head, which is left out.
+    body, with_head = f"{model.base_model_prefix}.", head is not None and not change
+    there = {
+        name if name.startswith((body, HEAD_PREFIX)) else f"{body}{name}": shape
+        for name, shape in shapes.items()
+    }
+    wanted = shapes_of(model).items()
+    wanted = {name: s for name, s in wanted if with_head or not name.startswith(HEAD_PREFIX)}
+    check_weights(weights, there, wanted, FITTING, within=f"{body}encoder.")
     if change:
-        _renew_head(model, directory, *change)
+        _renew_head(model)
+        kept = "its encoder is kept, and its head starts again from random weights"
+        warnings.warn(f"{directory} was trained for {before}, not for {now}: {kept}", stacklevel=5)
     return model, tokenizer
 
 
@@ -261,36 +253,6 @@ def _check_task(
         raise InputError(config_file, problem, "one name per class")
 
 
-def _change_of_classes(
-    names: Sequence[str], head: int, num_classes: int | None, label_list: Sequence[str] | None
-) -> tuple[str, str] | None:
-    """What a directory's head was trained for and what is wanted instead, where they differ."""
-    names = _without_defaults(names)
-    renamed = label_list is not None and names not in ([], list(label_list))
-    if num_classes in (None, head) and not renamed:
-        return None
-    return _classes(names, head), _classes(label_list, num_classes)
-
-
-def _check_encoder(file: Path, shapes: Shapes, model: paddle.nn.Layer, with_head: bool) -> None:
-    """Compare the weights in a file with the model's: the encoder's, and the head's if asked.
-
-    The file may be of a bare encoder, without the prefix, or of another head, which is left out.
-    """
-    body = f"{model.base_model_prefix}."
-    wanted = {name: s for name, s in shapes_of(model).items() if with_head or not _is_head(name)}
-    there = {
-        name if name.startswith(body) or _is_head(name) else f"{body}{name}": shape
-        for name, shape in shapes.items()
-    }
-    known = {
-        name: shape
-        for name, shape in there.items()
-        if name in wanted or name.startswith(f"{body}encoder.")
-    }
-    check_weights(file, known, wanted, "the weights that belong to config.json")
-
-
 def check_same_labels(model: paddle.nn.Layer, directory: str | os.PathLike) -> None:
     """Refuse weights whose configuration beside them names other classes than the model.
 
@@ -300,23 +262,18 @@ def check_same_labels(model: paddle.nn.Layer, directory: str | os.PathLike) -> N
     ours = getattr(getattr(model, "config", None), "id2label", None) or {}
     ours = [ours[index] for index in sorted(ours)]
     file = Path(directory, "config.json")
-    theirs = _without_defaults(_class_names(file, read_config(file)) if file.is_file() else [])
-    if theirs and ours and ours != theirs:
+    theirs = _class_names(file, read_config(file)) if file.is_file() else []
+    if theirs and ours and ours != theirs and not _are_defaults(theirs):
         problem = f"is of a model for {_classes(theirs, 0)}"
         raise InputError(directory, problem, f"one for {_classes(ours, 0)}, in this order")
 
 
-def _renew_head(model: paddle.nn.Layer, directory, before: str, now: str) -> None:
+def _renew_head(model: paddle.nn.Layer) -> None:
     for name, layer in model.named_sublayers():
-        if _is_head(f"{name}."):
+        if f"{name}.".startswith(HEAD_PREFIX):
             model._init_weights(layer)
             if getattr(layer, "bias", None) is not None:
                 layer.bias.set_value(paddle.zeros_like(layer.bias))
-    warnings.warn(
-        f"{directory} was trained for {before}, not for {now}: its encoder is kept, "
-        "and its head starts again from random weights",
-        stacklevel=6,
-    )
 
 
 def _classes(names: Sequence[str] | None, count: int | str | None) -> str:
@@ -328,24 +285,13 @@ def _classes(names: Sequence[str] | None, count: int | str | None) -> str:
 def _from_hub(name: str, num_classes: int, config: dict):
     if os.sep in name and (name.startswith((".", os.sep, "~")) or Path(name).parent.is_dir()):
         raise InputError(name, "does not exist", SAVED)
-    try:
+    problem = "is not a directory, and the hub has no such name, or there is no network"
+    expected = 'a directory that exists, "fresh", or a name of the hub and a network'
+    with failure_named(name, problem, expected):
         model = AutoModelForSequenceClassification.from_pretrained(
             name, num_classes=num_classes, **config
         )
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    except InputError:  # the hub's file is a pickle that would run code
-        raise
-    except Exception as error:
-        problem = (
-            "is not a directory, and the hub cannot be asked for it (no network, or no such name)"
-        )
-        expected = 'a directory that exists, "fresh", or a name of the hub and a network'
-        raise InputError(name, problem, expected) from error
-    return model, tokenizer
-
-
-def _is_head(name: str) -> bool:
-    return name.startswith(HEAD_PREFIX)
+        return model, AutoTokenizer.from_pretrained(name)
 
 
 def _class_names(path: Path, settings: Mapping) -> list[str]:
@@ -358,24 +304,19 @@ def _class_names(path: Path, settings: Mapping) -> list[str]:
     if mapping is None:
         return []
     expected = 'one name for each class, such as {"0": "negative", "1": "positive"}'
-    if not isinstance(mapping, Mapping) or not mapping:
+    if not isinstance(mapping, Mapping) or not all(
+        isinstance(name, str) and name.strip() for name in mapping.values()
+    ):
         raise InputError(path, "its id2label is not a mapping of ids to names", expected)
     if set(mapping) != {str(index) for index in range(len(mapping))}:
         problem = f"the ids in its id2label are {', '.join(mapping)[:60]}"
         raise InputError(path, problem, f"0 to {len(mapping) - 1}, each once")
     names = [mapping[str(index)] for index in range(len(mapping))]
-    if not all(isinstance(name, str) and name.strip() for name in names):
-        raise InputError(path, "a name in its id2label is empty or not a string", expected)
     if len(set(names)) < len(names):
         raise InputError(path, "its id2label repeats a name", expected)
     return names
 
 
-def _without_defaults(names: Sequence[str]) -> list[str]:
-    """The names of classes; empty where they are those that PaddleNLP gives by itself."""
-    return [] if names == [f"LABEL_{number}" for number in range(len(names))] else list(names)
-
-
-def _head_size(shapes: Shapes) -> int | None:
-    """How many classes the head in a weight file has; None where there is no head."""
-    return next((shape[-1] for name, shape in shapes.items() if _is_head(name) and shape), None)
+def _are_defaults(names: Sequence[str]) -> bool:
+    """Whether the names of classes are those that PaddleNLP gives by itself."""
+    return names == [f"LABEL_{number}" for number in range(len(names))]

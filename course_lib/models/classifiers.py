@@ -12,7 +12,8 @@ import paddle
 from paddle import nn
 from paddlenlp.transformers import PretrainedConfig
 
-LEARNING_RATE = 1e-3
+EMBEDDING, FILTERS, WIDTHS = 128, 64, (2, 3, 4)  # filters of each width; tokens that one sees
+LEARNING_RATE, DROPOUT = 1e-3, 0.5
 
 
 class TextCNN(nn.Layer):
@@ -25,9 +26,6 @@ class TextCNN(nn.Layer):
         vocab_size: number of ids.
         num_classes: number of classes.
         pad_id: the id of the padding.
-        embedding_size: width of the embeddings.
-        num_filters: filters of each width.
-        filter_widths: how many tokens a filter sees.
         dropout: before the linear layer.
         label_list: names of the classes for `predict`.
     """
@@ -37,10 +35,6 @@ class TextCNN(nn.Layer):
         vocab_size: int,
         num_classes: int = 2,
         pad_id: int = 0,
-        embedding_size: int = 128,
-        num_filters: int = 64,
-        filter_widths: Sequence[int] = (2, 3, 4),
-        dropout: float = 0.5,
         label_list: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
@@ -49,27 +43,21 @@ class TextCNN(nn.Layer):
         )
         if label_list is not None:
             self.config.id2label = dict(enumerate(label_list))
-        self.embedding = nn.Embedding(vocab_size, embedding_size)
+        self.embedding = nn.Embedding(vocab_size, EMBEDDING)
         self.convolutions = nn.LayerList(
-            nn.Conv1D(embedding_size, num_filters, width, padding=width // 2)
-            for width in filter_widths
+            nn.Conv1D(EMBEDDING, FILTERS, width, padding=width // 2) for width in WIDTHS
         )
-        self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(num_filters * len(filter_widths), num_classes)
+        self.dropout = nn.Dropout(DROPOUT)
+        self.classifier = nn.Linear(FILTERS * len(WIDTHS), num_classes)
 
     def forward(
         self, input_ids: paddle.Tensor, token_type_ids: paddle.Tensor | None = None
     ) -> paddle.Tensor:
-        """Classify a batch.
+        """Give logits [batch_size, num_classes] for ids [batch_size, length], padded on the right.
 
-        Args:
-            input_ids: int64 of shape [batch_size, seq_len], padded on the right.
-            token_type_ids: not used; loaders give them.
-
-        Returns:
-            Logits of shape [batch_size, num_classes].
+        Loaders give token_type_ids; they are not used.
         """
-        mask = _mask(input_ids, self.config.pad_token_id)  # [N, L, 1]
+        mask = (input_ids != self.config.pad_token_id).astype("float32").unsqueeze(-1)  # [N, L, 1]
         # A zero vector is what a convolution sees beyond the edges, so padding is beyond the edge.
         embedded = (self.embedding(input_ids) * mask).transpose([0, 2, 1])  # [N, E, L]
         outside = (1 - mask).transpose([0, 2, 1]) * -1e9
@@ -78,11 +66,3 @@ class TextCNN(nn.Layer):
             features = convolution(embedded)[:, :, : input_ids.shape[1]]  # even widths give L + 1
             pooled.append(nn.functional.relu((features + outside).max(axis=-1)))
         return self.classifier(self.dropout(paddle.concat(pooled, axis=-1)))
-
-
-def _mask(input_ids: paddle.Tensor, pad_id: int) -> paddle.Tensor:
-    """1.0 for tokens and 0.0 for padding; a row of padding alone counts as one token of it."""
-    real = (input_ids != pad_id).astype("float32")
-    first = paddle.zeros_like(real)
-    first[:, 0] = 1.0
-    return paddle.maximum(real, first).unsqueeze(-1)

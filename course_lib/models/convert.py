@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 from course_lib.models.files import (
+    FITTING,
     Arrays,
     check_sizes,
     check_weights,
@@ -22,6 +23,7 @@ from course_lib.models.files import (
     write_weights,
 )
 from course_lib.runtime import InputError, atomic_directory
+from course_lib.runtime.files import read_bytes
 from course_lib.runtime.manifest import write_manifest
 
 import numpy as np
@@ -61,13 +63,11 @@ def to_paddle(weights: Arrays, model: str = "ernie") -> dict[str, np.ndarray]:
     """Rename and turn the weights of a PyTorch model for PaddleNLP.
 
     Args:
-        weights: a state dict as NumPy arrays, names as Hugging Face's BERT or ERNIE have them, with
-            or without the prefix `bert.` or `ernie.` before the encoder's.
+        weights: by the names of Hugging Face's BERT or ERNIE, with or without the model's prefix.
         model: the prefix that the PaddleNLP class expects, "ernie" or "bert".
 
     Returns:
-        The state dict for PaddleNLP. A masked-LM bias is there under both names that PaddleNLP has
-        for it.
+        The state dict. A masked-LM bias is there under both names that PaddleNLP has for it.
 
     Raises:
         InputError: a weight that BERT and ERNIE do not have, or one whose shape cannot be right.
@@ -84,16 +84,14 @@ def to_paddle(weights: Arrays, model: str = "ernie") -> dict[str, np.ndarray]:
     return converted
 
 
-def to_torch(
-    weights: Arrays, model: str = "bert", question_answering: bool = False
-) -> dict[str, np.ndarray]:
+def to_torch(weights: Arrays, model: str = "bert") -> dict[str, np.ndarray]:
     """Rename and turn the weights of a PaddleNLP model for PyTorch.
 
+    PyTorch calls a head of question answering qa_outputs; here it stays classifier.
+
     Args:
-        weights: a state dict as NumPy arrays, names as PaddleNLP's BERT or ERNIE have them.
+        weights: by the names of PaddleNLP's BERT or ERNIE.
         model: the prefix of the PyTorch class, "bert" or "ernie".
-        question_answering: the head is one of question answering, called qa_outputs in PyTorch;
-            PaddleNLP calls every head classifier, so the names alone do not tell.
 
     Raises:
         InputError: as for `to_paddle`.
@@ -101,8 +99,8 @@ def to_torch(
     converted = {}
     for name, array in weights.items():
         bare = _bare(name)
-        pairs = _PARTS if question_answering else _PARTS[:-1]
-        renamed = next((bare.replace(ours, theirs) for theirs, ours in pairs if ours in bare), bare)
+        pairs = [(ours, theirs) for theirs, ours in _PARTS if ours != "classifier."]
+        renamed = next((bare.replace(*pair) for pair in pairs if pair[0] in bare), bare)
         renamed = renamed.replace("encoder.layers.", "encoder.layer.")
         converted[_with_prefix(renamed, model)] = _turned(bare, array, name)
     return converted
@@ -129,15 +127,11 @@ def _turned(name: str, array: np.ndarray, named: str) -> np.ndarray:
 
 
 def convert_directory(
-    source: str | os.PathLike,
-    target: str | os.PathLike,
-    vocab_file: str | os.PathLike | None = None,
-    model: str = "ernie",
+    source: str | os.PathLike, target: str | os.PathLike, model: str = "ernie"
 ) -> Path:
     """Make a PaddleNLP directory out of a Hugging Face one.
 
-    `AutoModel` and `AutoTokenizer` of PaddleNLP load the result. The source holds config.json,
-    model.safetensors and, unless `vocab_file` is given, vocab.txt. Of the configuration the sizes
+    The source holds config.json, model.safetensors and vocab.txt. Of the configuration the sizes
     and rates that both libraries know are kept.
 
     Raises:
@@ -153,23 +147,16 @@ def convert_directory(
     check_sizes(source / "config.json", config, shapes)
     config_class, encoder_class = MODELS[model]
     wanted = shapes_of(encoder_class(config_class(**config)))
-    encoder = {
-        name: shape
-        for name, shape in shapes.items()
-        if name in wanted or name.startswith("encoder.")
-    }
-    check_weights(file, encoder, wanted, "the weights that belong to config.json")
+    check_weights(file, shapes, wanted, FITTING, within="encoder.")
     config |= {"model_type": model, "architectures": [f"{model.capitalize()}ForMaskedLM"]}
-    vocabulary = Path(vocab_file or source / "vocab.txt")
-    if not vocabulary.is_file():
-        raise InputError(vocabulary, "does not exist", "the vocabulary, one token per line")
+    vocabulary = read_bytes(source / "vocab.txt")
     tokenizer = {"do_lower_case": True, "tokenizer_class": f"{model.capitalize()}Tokenizer"}
     target = Path(target)
     with atomic_directory(target, "config.json") as temporary:
         write_weights(temporary / "model.safetensors", weights, "np")
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         (temporary / "tokenizer_config.json").write_text(json.dumps(tokenizer, indent=2) + "\n")
-        (temporary / "vocab.txt").write_bytes(vocabulary.read_bytes())
+        (temporary / "vocab.txt").write_bytes(vocabulary)
         write_manifest(temporary)
     return target
 

@@ -23,10 +23,7 @@ def encoder_of(model: paddle.nn.Layer) -> paddle.nn.Layer:
 
 
 def freeze_layers(model: paddle.nn.Layer, layers: int) -> None:
-    """Freeze a pretrained encoder's embeddings and its lowest layers.
-
-    Their gradients are not computed, which saves time: with half of the layers frozen, about a
-    third of a training step.
+    """Freeze an encoder's embeddings and its lowest layers: half of them save a third of a step.
 
     Args:
         model: a PaddleNLP model with a transformer encoder, with or without a head.
@@ -47,8 +44,7 @@ def freeze_layers(model: paddle.nn.Layer, layers: int) -> None:
 def suggested_learning_rate(model: paddle.nn.Layer) -> float:
     """The peak learning rate to fine-tune a model with when nobody has measured a better one.
 
-    A model that knows one carries it in its configuration (`suggested_learning_rate` in
-    config.json): fresh ones and the backbone of the course do. For others it is 5e-5, usual for
-    ERNIE and BERT.
+    Fresh models and the course's backbone carry it in their configuration. For others it is 5e-5,
+    usual for ERNIE and BERT.
     """
     return getattr(model.config, "suggested_learning_rate", 5e-5)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from course_lib.models.pickles import damage_named, read_pickle
+from course_lib.models.pickles import damage_named, failure_named, read_pickle
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.files import read_json
 from course_lib.runtime.manifest import (
@@ -37,6 +37,7 @@ VOCABULARIES += ("dict.wordseg.pickle",)
 SIZES = ("hidden_size", "intermediate_size", "vocab_size")
 SIZES += ("max_position_embeddings", "type_vocab_size", "task_type_vocab_size")
 SAVED = "a directory written by save_model"
+FITTING = "the weights that belong to config.json"
 
 # Settings that make Paddle fail only when the model runs: their types and bounds.
 _NUMBERS: dict[str, tuple[tuple[type, ...], int, int]] = {
@@ -106,21 +107,21 @@ def shapes_of(layer: paddle.nn.Layer) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in layer.state_dict().items()}
 
 
-def check_weights(where, shapes: Shapes, wanted: Shapes, expected: str) -> None:
+def check_weights(where, shapes: Shapes, wanted: Shapes, expected: str, within: str = "") -> None:
     """Refuse weights whose names and shapes are not exactly those that a model has.
 
     PaddleNLP only warns of a missing weight and leaves it random, and ignores one too many.
 
     Args:
-        where: the file or directory of the weights, for the message.
+        where, expected: for the message: the file or directory, and what would be right.
         shapes: of the weights in the file, by name.
         wanted: of the model's weights, by name (`shapes_of`).
-        expected: what would be right, for the message.
+        within: weights too many are let pass where their names do not begin with this.
 
     Raises:
         InputError: naming the first weight that differs, both shapes, and how many differ.
     """
-    names = sorted(shapes.keys() | wanted.keys())
+    names = sorted(wanted.keys() | {name for name in shapes if name.startswith(within)})
     differing = [name for name in names if shapes.get(name) != wanted.get(name)]
     if differing:
         there, here = (
@@ -133,11 +134,7 @@ def check_weights(where, shapes: Shapes, wanted: Shapes, expected: str) -> None:
 
 
 def _find_weights(directory: Path) -> Path:
-    """Find the weight file of a model's directory.
-
-    Raises:
-        InputError: there is none, or weights in several files, which PaddleNLP would prefer.
-    """
+    """Find the weight file, and refuse weights in several files, which PaddleNLP would prefer."""
     for name in WEIGHT_FILES:
         index = directory / f"{name}.index.json"
         if index.is_file():
@@ -168,20 +165,15 @@ def save_pretrained(directory: Path, model, tokenizer=None, more: Iterable[str] 
     )
     if tokenizer is not None:
         save_tokenizer(directory, tokenizer)
-    _list_files(directory, more)
+    names = {"config.json", *WEIGHT_FILES, *VOCABULARIES, *more}
+    names = {name for name in names if (directory / name).is_file()}
+    write_manifest(directory, describe_files(directory, names))
 
 
 def save_tokenizer(directory: Path, tokenizer) -> None:
     """Write the vocabulary and settings, the same bytes wherever the tokenizer was read from."""
     tokenizer.init_kwargs.pop("special_tokens_map_file", None)  # PaddleNLP notes the path here
     tokenizer.save_pretrained(str(directory))
-
-
-def _list_files(directory: Path, more: Iterable[str] = ()) -> None:
-    """Write the manifest of a model's files that have just been written."""
-    names = {"config.json", *WEIGHT_FILES, *VOCABULARIES, *more}
-    names = [name for name in names if (directory / name).is_file()]
-    write_manifest(directory, describe_files(directory, names))
 
 
 # ---- reading and checking a directory
@@ -194,8 +186,8 @@ def read_saved(directory: Path) -> tuple[dict, Path, Shapes]:
         Its configuration, its weight file, and the shapes of the weights by name.
 
     Raises:
-        InputError: a file is missing, damaged, or was changed after it was saved; configuration,
-            weights and vocabulary do not fit each other.
+        InputError: a file is missing, damaged, or has changed since `save_pretrained` listed it in
+            a manifest; configuration, weights and vocabulary do not fit each other.
     """
     config_file = directory / "config.json"
     settings = read_config(config_file)
@@ -204,20 +196,13 @@ def read_saved(directory: Path) -> tuple[dict, Path, Shapes]:
     check_sizes(config_file, settings, shapes)
     if (directory / "vocab.txt").is_file():
         _check_vocabulary(directory / "vocab.txt", settings.get("vocab_size"))
-    _check_saved(directory)
+    if (directory / MANIFEST).is_file():
+        _check_unchanged(directory)
     return settings, weights, shapes
 
 
-def _check_saved(directory: Path) -> None:
-    """Refuse a model's directory in which a file has changed since `save_pretrained`.
-
-    One without a manifest is let pass.
-
-    Raises:
-        InputError: naming the file that is missing, changed or new, and how to accept the change.
-    """
-    if not (directory / MANIFEST).is_file():
-        return
+def _check_unchanged(directory: Path) -> None:
+    """Compare files with the manifest; the error says how to accept a change."""
     expected = f"the model as it was saved; to accept the change, delete {MANIFEST} beside it"
     files = read_manifest(directory, expected)
     verify_files(directory, files, expected)
@@ -235,11 +220,9 @@ def read_config(path: Path) -> dict:
     expected = "the file that save_model wrote"
     if not path.is_file():
         raise InputError(path.parent, "has no config.json", SAVED)
-    try:
+    with failure_named(path, "is not JSON", expected):
         settings = read_json(path, expected)
         json.dumps(settings, ensure_ascii=False).encode()  # fails on half a surrogate pair
-    except UnicodeEncodeError as error:
-        raise InputError(path, f"is not JSON ({error})", expected) from None
     if not isinstance(settings, dict):
         raise InputError(path, f"is a JSON {type(settings).__name__}, not an object", expected)
     for name, (kinds, min_, max_) in _NUMBERS.items():
@@ -248,9 +231,8 @@ def read_config(path: Path) -> dict:
             continue
         if type(value) not in kinds or not min_ <= value <= max_:
             kind = "whole number" if kinds == (int,) else "number"
-            raise InputError(
-                path, f"its {name} is {value!r:.40}", f"a {kind} from {min_} to {max_}"
-            )
+            problem = f"its {name} is {value!r:.40}"
+            raise InputError(path, problem, f"a {kind} from {min_} to {max_}")
     classes = settings.get("architectures") or []
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
         raise InputError(path, "its architectures are not a list of names", expected)
@@ -259,10 +241,6 @@ def read_config(path: Path) -> dict:
 
 def check_sizes(where, config: Mapping, shapes: Shapes) -> None:
     """Refuse a configuration of sizes that its weights cannot have, before memory runs out.
-
-    Args:
-        where: the configuration's file, for the message.
-        shapes: of the weights by name.
 
     Raises:
         InputError: more layers than there are weights, a size above all of the weights', or an old
@@ -286,24 +264,18 @@ def check_sizes(where, config: Mapping, shapes: Shapes) -> None:
 def _check_vocabulary(path: Path, vocab_size: object) -> None:
     """Compare the tokens of vocab.txt and added_tokens.json with the rows of the embedding.
 
-    A missing token would shift the ids of all that follow it. The published ERNIEs of 18,000 and
-    40,000 rows have a few rows more than tokens, rounded up to whole thousands.
-
-    Raises:
-        InputError: a file is damaged, or the numbers differ.
+    A missing token would shift the ids of all that follow it. The published ERNIEs have a few rows
+    more than tokens, rounded up to whole thousands.
     """
     if not isinstance(vocab_size, int):  # left to the class's default, which nothing can compare
         return
-    try:
-        with open(path, encoding="utf-8") as lines:  # the lines that the tokenizer will count
-            tokens = sum(1 for _ in lines)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path, f"cannot be read ({error})", "one token per line, UTF-8") from None
-    added = path.with_name("added_tokens.json")  # what `add_tokens` has added
-    try:
-        tokens += len(read_json(added, "tokens and their ids")) if added.is_file() else 0
-    except TypeError:
-        raise InputError(added, "is not a JSON object", "tokens and their ids") from None
+    expected = "one token per line, UTF-8"
+    with failure_named(path, "cannot be read", expected), path.open(encoding="utf-8") as lines:
+        tokens = sum(1 for _ in lines)  # the lines that the tokenizer will count
+    added, expected = path.with_name("added_tokens.json"), "tokens and their ids"
+    if added.is_file():  # what `add_tokens` has added
+        with failure_named(added, "is not a JSON object", expected):
+            tokens += len(read_json(added, expected))
     rounded_up = vocab_size % 1000 == 0 and 0 < vocab_size - tokens < 100
     if tokens != vocab_size and not rounded_up:
         expected = f"{vocab_size}, the vocab_size in config.json"
@@ -316,14 +288,8 @@ def load_tokenizer(directory: Path):
     Raises:
         InputError: its files are damaged, or lack a special token.
     """
-    try:
+    with failure_named(directory, "its tokenizer cannot be loaded", "the files of save_model"):
         tokenizer = AutoTokenizer.from_pretrained(str(directory))
-    except InputError:
-        raise
-    except Exception as error:  # PaddleNLP raises anything from AttributeError to RuntimeError
-        reason = " ".join(str(error).split())[:200]
-        problem = f"its tokenizer cannot be loaded ({reason})"
-        raise InputError(directory, problem, "the files of save_model") from error
     for token in tokenizer.all_special_tokens:
         if token in tokenizer.added_tokens_encoder:  # paddlenlp gives it a new id by itself
             raise InputError(directory / "vocab.txt", f"lacks {token}", "all special tokens")

@@ -3,15 +3,12 @@
 `apply`, which importing `course_lib.models` calls, replaces for the whole process:
 
 - `paddle.nn.LayerNorm.forward`: on the CPU, paddle's layer_norm gives a wrong derivative by its
-  input, without a message, where its scale is frozen. So training that freezes one above parts
-  that learn (biases only, adapters) goes astray. `course_lib.models.kernels` has a right one, and
-  a faster one. Where that does not apply: without a scale the derivative is right, and the scale
-  is then multiplied outside.
+  input, without a message, where its scale is frozen. `course_lib.models.kernels` has a right and
+  faster one; where that does not apply, the scale is multiplied outside.
 - `paddle.nn.MultiHeadAttention.forward`, `functional.dropout` and `functional.gelu`, because those
   of `course_lib.models.kernels` are faster on a CPU; not if COURSE_TUNING leaves `kernels` out.
 - `paddlenlp.transformers.model_utils._load_state_dict_into_model`: PaddleNLP casts float16 weights
-  to the model's float32, but compares names before it has removed the prefix (`ernie.`). So
-  loading the bare encoder (`AutoModel`) from a file of a model with a head stops with
+  before it has removed the prefix (`ernie.`), so that a bare encoder (`AutoModel`) stops with
   "Variable dtype not match". The prefix is removed first.
 
 `quiet_paddlenlp` replaces, inside its block only, `paddle.load` and the `pickle` of PaddleNLP's

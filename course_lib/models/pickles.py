@@ -27,9 +27,7 @@ paddle_load = paddle.load  # `patches` replaces paddle.load for a while
 
 
 def read_pickle(path, **options) -> object:
-    """Read what `paddle.save` wrote, without running code that the file may hold.
-
-    Inside `trust_pickles` it may run.
+    """Read what `paddle.save` wrote; code that the file may hold runs only inside `trust_pickles`.
 
     Args:
         **options: those of `paddle.load`; arrays stay NumPy's unless `return_numpy=False`.
@@ -49,20 +47,23 @@ def read_pickle(path, **options) -> object:
 
 @contextmanager
 def damage_named(path, expected: str) -> Iterator[None]:
-    """Turn whatever reading a file raises inside the block into an InputError about the file.
-
-    Raises:
-        InputError: there is no such file, or it is damaged.
-    """
-    try:
+    """Turn whatever reading a file raises inside the block into an InputError about the file."""
+    with failure_named(path, "is damaged", expected):
         if not Path(path).is_file():
             raise InputError(path, "does not exist", expected)
         yield
+
+
+@contextmanager
+def failure_named(where, problem: str, expected: str) -> Iterator[None]:
+    """Turn whatever a library raises inside the block into an InputError, the reason in it."""
+    try:
+        yield
     except (InputError, MemoryError):
         raise
-    except Exception as error:  # a cut pickle can raise nearly anything
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise InputError(path, f"is damaged ({reason})", expected) from error
+    except Exception as error:  # a cut pickle, or PaddleNLP, can raise nearly anything
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(where, f"{problem} ({reason})", expected) from error
 
 
 class _Dtype:
@@ -144,9 +145,8 @@ class _Unpickler(pickle._Unpickler):
 def _unwrapped(value: Any, room: list[int]) -> object:
     """Turn what was read into plain objects and arrays.
 
-    Args:
-        room: how many objects there may be: each takes a byte of the file, but for lists in lists
-            that the file names many times, and that would fill the memory.
+    `room` is how many there may be: each takes a byte of the file, but for lists in lists that the
+    file names many times, and that would fill the memory.
     """
     room[0] -= 1
     if room[0] < 0:

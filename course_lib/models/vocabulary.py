@@ -15,7 +15,6 @@ def build_vocabulary(texts: Iterable[str], min_count: int = 3) -> list[str]:
     """Collect the tokens that `ErnieTokenizer` needs to spell `texts` character by character.
 
     The characters are counted as the tokenizer will see them: lower case and without accents.
-    Special tokens come first, in ERNIE's order, so that `[PAD]` has id 0.
     Printable ASCII and common Chinese punctuation are always in. A character that can stand inside
     a longer word (a Latin letter, a digit, kana) also gets its `##` continuation piece, since
     WordPiece would otherwise turn the whole word into `[UNK]`.
@@ -25,8 +24,8 @@ def build_vocabulary(texts: Iterable[str], min_count: int = 3) -> list[str]:
         min_count: how often a character must occur; rarer ones become `[UNK]`.
 
     Returns:
-        The tokens in the order of their ids: specials, then ASCII and punctuation, then the other
-        characters by falling count (ties by code point), then the continuation pieces.
+        The tokens in the order of their ids: specials as in ERNIE, ASCII and punctuation, the other
+        characters by falling count (ties by code point), the continuation pieces.
     """
     counts: Counter[str] = Counter()
     for text in texts:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def main() -> int:
     parser.add_argument("--learning_rate", type=float, default=2e-4, help="to suggest")
     options = parser.parse_args()
     try:
-        convert_directory(options.exported, options.output, options.tokenizer / "vocab.txt")
+        shutil.copy(options.tokenizer / "vocab.txt", options.exported)
+        convert_directory(options.exported, options.output)
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
