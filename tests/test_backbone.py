@@ -91,16 +91,12 @@ def test_hidden_states_are_what_pytorch_computed(ids):
     assert float(sequence.std()) == pytest.approx(0.758772, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("text", "hidden"),
-    [("房间很干[MASK]，服务也不错。", "净"), ("前台服[MASK]员态度很差，不会再来了。", "务")],
-)
-def test_it_guesses_a_hidden_character(text, hidden, tokenizer):
+def test_it_guesses_a_hidden_character(tokenizer):
     model = AutoModelForMaskedLM.from_pretrained(str(DIRECTORY))
     model.eval()
-    ids = tokenizer(text)["input_ids"]
+    ids = tokenizer("房间很干[MASK]，服务也不错。")["input_ids"]
     scores = model(paddle.to_tensor([ids]))[0, ids.index(tokenizer.mask_token_id)]
-    assert tokenizer.convert_ids_to_tokens(int(scores.argmax())) == hidden
+    assert tokenizer.convert_ids_to_tokens(int(scores.argmax())) == "净"
 
 
 def test_nothing_common_is_unknown(tokenizer):

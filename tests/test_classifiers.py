@@ -7,7 +7,7 @@ import random
 
 import course_lib  # noqa: F401 - before paddle
 from course_lib.chapters.ch03 import WordTokenizer
-from course_lib.data import create_dataloader, load_reviews
+from course_lib.data import create_dataloader
 from course_lib.models import TextCNN, suggested_learning_rate
 from course_lib.runtime import InputError, seed_everything
 from course_lib.training import evaluate, fit, predict
@@ -60,7 +60,9 @@ def ids(*shape) -> np.ndarray:
 
 @pytest.mark.parametrize(("rows", "length", "classes"), [(1, 1, 2), (3, 7, 5), (2, 300, 2)])
 def test_shapes(rows, length, classes):
-    logits = build(num_classes=classes)(paddle.to_tensor(ids(rows, length)))
+    batch = ids(rows, length)
+    batch[0] = 0  # a row of padding alone
+    logits = build(num_classes=classes)(paddle.to_tensor(batch))
     assert logits.shape == [rows, classes] and bool(paddle.isfinite(logits).all())
 
 
@@ -92,16 +94,9 @@ def test_order_matters_and_each_token_counts():
     row = np.arange(1, 9)[None]
     logits = model(paddle.to_tensor(row)).numpy()
     assert not np.allclose(model(paddle.to_tensor(row[:, ::-1].copy())).numpy(), logits)
-    changed = 0
-    for place in range(8):
-        other = row.copy()
-        other[0, place] = 20
-        changed += not np.allclose(model(paddle.to_tensor(other)).numpy(), logits, atol=1e-7)
-    assert changed == 8
-
-
-def test_a_row_of_padding_alone_gives_numbers():
-    assert bool(paddle.isfinite(build()(paddle.zeros([2, 5], dtype="int64"))).all())
+    others = np.where(np.eye(8, dtype=bool), 20, row)
+    changed = abs(model(paddle.to_tensor(others)).numpy() - logits).max(-1)
+    assert (changed > 1e-7).all()
 
 
 def test_it_learns_with_fit_and_predicts(tokenizer, tmp_path):
@@ -156,33 +151,6 @@ def test_what_is_corrected_of_jiebatokenizer():
     vocabulary = Vocab.build_vocab([["笔记本", "很", "好"]], pad_token="[PAD]", unk_token="[UNK]")
     assert JiebaTokenizer(vocabulary).cut("笔记本很好", use_hmm=False) != ["笔记本", "很", "好"]
     assert WordTokenizer(vocabulary).tokenize("笔记本很好") == ["笔记本", "很", "好"]
-
-
-def test_the_correction_leaves_less_unknown():
-    texts = [row["text"] for row in load_reviews("train", 300)]
-    vocabulary = vocabulary_of(texts)
-    stock, corrected = JiebaTokenizer(vocabulary), WordTokenizer(vocabulary)
-    unknown = [0, 0]  # characters, since the two cut differently
-    for row in load_reviews("dev", 100):
-        for index, words in enumerate((stock.cut(row["text"]), corrected.tokenize(row["text"]))):
-            unknown[index] += sum(len(word.strip()) for word in words if word not in vocabulary)
-    assert unknown[1] < 0.8 * unknown[0]
-
-
-def test_a_vocabulary_from_file_dictionary_and_corpus(tokenizer, tmp_path):
-    corpus = tokenizer.vocabulary
-    tokens = {"pad_token": "[PAD]", "unk_token": "[UNK]"}
-    corpus.save_vocabulary(str(tmp_path / "vocab.txt"))
-    corpus.to_json(str(tmp_path / "vocab.json"))
-    others = [
-        Vocab.load_vocabulary(str(tmp_path / "vocab.txt"), **tokens),
-        Vocab.from_dict(dict(corpus.token_to_idx), **tokens),
-        Vocab.from_json(str(tmp_path / "vocab.json")),
-    ]
-    for other in others:
-        again = WordTokenizer(other)
-        assert dict(other.token_to_idx) == dict(corpus.token_to_idx)
-        assert again("我们喜欢这本书，没见过的") == tokenizer("我们喜欢这本书，没见过的")
 
 
 @pytest.mark.upstream

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 
-import course_lib
 from course_lib.models import blocks, kernels, load_backbone, patches
 from course_lib.training.loop import create_optimizer
 from course_lib.training.reproducibility import digest, seed_step
@@ -33,12 +32,6 @@ def in_float64(*tensors) -> list[np.ndarray]:
 def close(actual, expected, tolerance=1e-5) -> None:
     actual, scale = np.asarray(actual), max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * scale)
-
-
-def test_all_kernels_are_in_place():
-    assert course_lib.runtime.applied()["kernels"]["applied"]
-    assert F.dropout is kernels.dropout and F.gelu is kernels.gelu
-    assert paddle.nn.MultiHeadAttention.forward is kernels.attention
 
 
 def test_blocks_are_a_tensors_own_memory_and_fixed():
@@ -146,18 +139,6 @@ def test_attention_and_its_gradients(batch, length, heads, size, masked):
     (theirs * direction.detach()).sum().backward()
     for mine, tensor in zip(gradients, (x, *layer.parameters()), strict=True):
         close(mine, tensor.grad.numpy(), tolerance)
-
-
-def test_attentions_gradient_against_differences_in_float64():
-    layer = paddle.nn.MultiHeadAttention(8, 2, 0.0)
-    x, direction = numbers((2, 4, 8)), numbers((2, 4, 8), 1, False)
-    (layer(x) * direction).sum().backward()
-    values, grad = in_float64(x, direction)
-    for place in [(0, 0, 0), (1, 3, 7), (1, 0, 4)]:
-        step = np.zeros_like(values)
-        step[place] = 1e-5
-        ends = [(attention64(layer, values + way * step, None) * grad).sum() for way in (1, -1)]
-        close(x.grad.numpy()[place], (ends[0] - ends[1]) / 2e-5)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
