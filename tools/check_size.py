@@ -34,10 +34,9 @@ BUDGETS = {
 LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
     "course_lib/runtime": 1738,
-    "course_lib/models": 1796,
-    "course_lib without chapters": 18_653,
-    "tests": 18_600,
-    "public names outside chapters": 355,
+    "course_lib/models": 1584,
+    "course_lib without chapters": 18_217,
+    "tests": 18_441,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60
