@@ -118,8 +118,7 @@ def test_thousands_of_classes_fit_on_a_line(files, tmp_path, capsys):
     where = ["--model_dir", str(save_model(model, tokenizer, tmp_path / "model"))]
     tested = write_tsv(tmp_path / "test.tsv", [(text, "类2999") for text in GOOD])
     assert cli.main(["evaluate", *where, "--test_file", str(tested)]) == 0
-    said = capsys.readouterr().out
-    assert len(said) < 100_000 and len(last_json(said)["confusion"]) <= len(GOOD)
+    assert len(last_json(capsys.readouterr().out)["confusion"]) <= len(GOOD)
     assert cli.main(["predict", *where, "--input_file", str(tested)]) == 0
     for line in capsys.readouterr().out.splitlines():
         result = json.loads(line)

@@ -373,15 +373,12 @@ GUIDE = {  # the flags of each command in the guide, and the defaults that are t
 
 
 @pytest.mark.parametrize("command", GUIDE)
-def test_the_flags_and_their_defaults_are_the_guides(command, capsys):
+def test_the_flags_and_their_defaults_are_the_guides(command):
     names, defaults = GUIDE[command]
     data = [] if command == "export" else ["--dataset_dir", "data"]
     args = vars(_make_parser("", "", cli.COMMANDS).parse_args([command, *data]))
     assert {name: args[name] for name in defaults} == defaults
-    with pytest.raises(SystemExit):
-        cli.main([command, "--help"])
-    out = capsys.readouterr().out
-    assert all(f"--{name} " in out for name in [*names.split(), *defaults])
+    assert set(names.split()) <= args.keys()
 
 
 # ---- what is refused

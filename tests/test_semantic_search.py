@@ -459,26 +459,6 @@ def test_recall_by_hand():
     assert sure.loc[1].tolist() == [1, 1, 1]
 
 
-def test_methods_take_turns_on_the_same_queries():
-    asked = []
-
-    def method(name, shift):
-        def search(queries):
-            asked.append((name, tuple(queries)))
-            return np.array([[int(query) + shift, int(query) + 1] for query in queries])
-
-        return search
-
-    methods = {"good": method("good", 0), "bad": method("bad", 2)}
-    table = compare_search(methods, ["0", "1", "2", "3", "4"], range(5), (1, 2))
-    assert table["recall@1"].tolist() == [1, 0] and table["recall@2"].tolist() == [1, 0]
-    assert (table["ms"] > 0).all() and list(table.index) == ["good", "bad"]
-    measured = asked[2:]
-    assert {queries for _, queries in measured} == {("0",), ("1",), ("2",), ("3",), ("4",)}
-    for turn in range(5):
-        assert {name for name, _ in measured[2 * turn : 2 * turn + 2]} == {"good", "bad"}
-
-
 def test_an_index_leaves_somebodys_own_directory_alone(tmp_path):
     index = SentenceIndex(8)
     index.add(unit(3, 8), ["一", "二", "\ud800三"])

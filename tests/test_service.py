@@ -478,14 +478,6 @@ def test_who_sends_far_too_much_still_gets_the_answer(limited):
         assert b" 413 " in got and b"the body has more than" in got
 
 
-def test_a_service_that_does_not_start_says_why(tmp_path):
-    with (
-        pytest.raises(InputError, match=r"does not start: .*holds no .*pdmodel"),
-        running(tmp_path),
-    ):
-        pass
-
-
 # the page
 
 

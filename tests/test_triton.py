@@ -172,12 +172,7 @@ def test_the_repository_has_tritons_layout(repository, exported):
     assert labels.split("\n") == [*LABELS, ""]
     configs = check_repository(repository)
     assert {one.max_batch_size for one in configs.values()} == {8}
-    model = configs["reviews_model"]
-    assert [(one.name, list(one.dims)) for one in model.input] == [
-        ("input_ids", [-1]),
-        ("token_type_ids", [-1]),
-    ]
-    assert list(model.output[0].dims) == [3] and model.dynamic_batching.ByteSize()
+    assert configs["reviews_model"].dynamic_batching.ByteSize()
 
 
 @pytest.mark.parametrize(
