@@ -36,7 +36,7 @@ CEILINGS = {
     "course_lib/runtime": 1738,
     "course_lib/models": 1584,
     "course_lib without chapters": 18_217,
-    "tests": 18_441,
+    "tests": 18_369,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60
