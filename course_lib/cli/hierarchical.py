@@ -25,7 +25,7 @@ from course_lib.cli.shared import Commands, Table, argument, positive, switch
 from course_lib.runtime import InputError, atomic_file, errors
 from course_lib.runtime.commands import whole
 from course_lib.runtime.outputs import OutputDir
-from course_lib.runtime.trust import trust_pickles
+from course_lib.runtime.settings import trust_pickles
 from course_lib.tasks import hierarchical as tree
 from course_lib.tasks.hierarchical.files import DATA, LABELS, SPLITS
 from course_lib.tasks.hierarchical.reports import BAD_CASES

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.commands import exit_status, whole
-from course_lib.runtime.trust import trust_pickles
+from course_lib.runtime.settings import trust_pickles
 
 if TYPE_CHECKING:
     import pandas as pd

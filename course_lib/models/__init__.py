@@ -6,7 +6,7 @@ from course_lib.models.classifiers import TextCNN
 from course_lib.models.encoder import encoder_of, freeze_layers, suggested_learning_rate
 from course_lib.models.files import read_weights, write_weights
 from course_lib.models.vocabulary import SPECIAL_TOKENS, build_vocabulary
-from course_lib.runtime.trust import trust_pickles
+from course_lib.runtime.settings import trust_pickles
 
 __all__ = [
     "FRESH",

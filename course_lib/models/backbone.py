@@ -25,7 +25,7 @@ from course_lib.models.pickles import failure_named
 from course_lib.models.vocabulary import build_vocabulary
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.files import read_unmixed
-from course_lib.runtime.trust import trust_pickles
+from course_lib.runtime.settings import trust_pickles
 
 import paddle
 from paddlenlp.transformers import (

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from course_lib.runtime import InputError
-from course_lib.runtime.trust import TRUSTED
+from course_lib.runtime.settings import TRUSTED
 
 import numpy as np
 import paddle

@@ -138,11 +138,9 @@ def _variables() -> Iterator[_Finding]:
 def _tuning() -> Iterator[_Finding]:
     """Report the steps of runtime.prepare, then threads that were set lower or higher than best."""
     for name, state in tuning.applied().items():
-        yield _Finding(OK, f"tuning.{name}", ("" if state["applied"] else "-: ") + state["detail"])
-    setting = os.environ.get("COURSE_TUNING", "1")
-    if setting not in ("", "1"):
-        problem = f"COURSE_TUNING={setting} switches some of it off"
-        yield _Finding(NOTICE, "tuning", problem, "unset COURSE_TUNING")
+        detail = state["detail"] if state["applied"] else f"-: {state['detail']}"
+        off = "unset COURSE_TUNING" if detail.endswith("COURSE_TUNING") else ""
+        yield _Finding(NOTICE if off else OK, f"tuning.{name}", detail, off)
     cores, threads = machine.usable_cores(), os.environ.get("OMP_NUM_THREADS", "1")
     fits = not threads.isdigit() or int(threads) == cores
     fix = "unset OMP_NUM_THREADS, unless other processes need the cores"
@@ -155,19 +153,20 @@ def _cpu(architecture: str = platform.machine()) -> _Finding:
     labels = {"avx": "AVX", "avx2": "AVX2", "avx512f": "AVX-512"}
     has = [label for flag, label in labels.items() if flag in cpu.flags]
     has += ["VNNI"] * bool(cpu.flags & {"avx512_vnni", "avx_vnni"})
-    message = f"{cpu.model or architecture}: {', '.join(has) or 'instruction sets unknown'}"
+    message = f"{cpu.model or architecture}: {', '.join(has) or 'no AVX'}"
+    level, fix = OK, ""
     if architecture.lower() not in ("x86_64", "amd64"):
-        problem = f"{architecture}: the course is tested on x86-64, and INT8 needs it"
-        fix = "run the chapters on quantization on an x86-64 machine"
-        return _Finding(NOTICE, "cpu", problem, fix)
-    if cpu.flags and "AVX" not in has:
-        fix = "use a machine with AVX, which paddle's wheel needs"
-        return _Finding(BROKEN, "cpu", f"{cpu.model}: no AVX", fix)
-    if cpu.flags and "VNNI" not in has:
+        message = f"{architecture}: the course is tested on x86-64, and INT8 needs it"
+        level, fix = NOTICE, "run the chapters on quantization on an x86-64 machine"
+    elif not cpu.flags:
+        message = f"{cpu.model or architecture}: instruction sets unknown"
+    elif "AVX" not in has:
+        level, fix = BROKEN, "use a machine with AVX, which paddle's wheel needs"
+    elif "VNNI" not in has:
         message += "; without VNNI an INT8 model gains little speed"
         fix = "measure INT8 on a processor with VNNI (Intel since 2019, AMD since Zen 4)"
-        return _Finding(NOTICE, "cpu", message, fix)
-    return _Finding(OK, "cpu", message)
+        level = NOTICE
+    return _Finding(level, "cpu", message, fix)
 
 
 def _space() -> Iterator[_Finding]:

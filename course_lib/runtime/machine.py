@@ -35,29 +35,20 @@ class GPU(NamedTuple):
         return self.name + (known if self.capability else "")
 
 
-def cpu() -> _CPU:
-    """Return vendor, model and instruction sets; empty strings and sets where unknown."""
-    fields: dict[str, str] = {}
-    try:
-        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            fields.setdefault(key.strip(), value.strip())
-    except OSError:
-        # Windows spells the vendor at the end of its processor string; macOS has no AMD.
-        vendor = "AuthenticAMD" if "AuthenticAMD" in platform.processor() else ""
-        return _CPU(vendor, platform.processor(), frozenset())
-    return _CPU(
-        fields.get("vendor_id", ""),
-        fields.get("model name", ""),
-        frozenset(fields.get("flags", fields.get("Features", "")).split()),
-    )
-
-
 def _read(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError:
         return ""
+
+
+def cpu() -> _CPU:
+    """Return vendor, model and instruction sets; empty strings and sets where unknown."""
+    first = _read(Path("/proc/cpuinfo")).partition("\n\n")[0]
+    known = dict(re.findall(r"^(\w[\w ]*\w)\s*: (.*)$", first, re.MULTILINE))
+    other = platform.processor()  # Windows spells the vendor at its end
+    vendor = known.get("vendor_id", other.rpartition(" ")[2])
+    return _CPU(vendor, known.get("model name", other), frozenset(known.get("flags", "").split()))
 
 
 def _cgroups(root: Path) -> Iterator[Path]:

@@ -1,13 +1,19 @@
-"""Sizes of a run (`COURSE_PROFILE`), the place of the data (`COURSE_DATA`), and the seed."""
+"""Sizes of a run (`COURSE_PROFILE`), the place of the data (`COURSE_DATA`), seed and trust."""
 
 from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.runtime.errors import InputError
+
+# Whether pickles may run the code that they hold: see `course_lib.models.pickles`.
+TRUSTED: ContextVar[bool] = ContextVar("trust_pickles", default=False)
 
 
 @dataclass(frozen=True)
@@ -97,3 +103,17 @@ def seed_everything(seed: int = 42) -> int:
     random.seed(int(seed))
     paddle.seed(int(seed))
     return int(seed)
+
+
+@contextmanager
+def trust_pickles(trust: bool = True) -> Iterator[None]:
+    """Let pickles run the code that they hold, for all that the course reads inside the block.
+
+    Args:
+        trust: False changes nothing: an outer block may trust them.
+    """
+    token = TRUSTED.set(trust or TRUSTED.get())
+    try:
+        yield
+    finally:
+        TRUSTED.reset(token)
