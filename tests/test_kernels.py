@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 from course_lib.models import blocks, kernels, load_backbone, patches
 from course_lib.training.loop import create_optimizer
@@ -12,6 +10,7 @@ from course_lib.training.reproducibility import digest, seed_step
 
 import numpy as np
 import paddle
+import processes
 import pytest
 from paddle.nn import functional as F
 from scipy.special import erf
@@ -353,7 +352,5 @@ print([functional.dropout is kernels.dropout, functional.gelu is kernels.gelu,
        LayerNorm.forward is not patches._normalize_then_scale])
 """
     environment = {**os.environ, "COURSE_TUNING": value}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600
-    )
+    done = processes.python("-c", code, env=environment)
     assert done.stdout.splitlines()[-1] == str([on] * 4), done.stderr
