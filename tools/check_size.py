@@ -36,7 +36,7 @@ CEILINGS = {
     "course_lib/runtime": 1725,
     "course_lib/models": 1584,
     "course_lib without chapters": 18_217,
-    "tests": 18_369,
+    "tests": 18_331,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60
