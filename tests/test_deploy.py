@@ -168,7 +168,7 @@ def test_where_int8_cannot_pay_a_warning_says_why(exported, quantised, monkeypat
     with pytest.warns(UserWarning, match="no quantized operators: it runs in FP32") as caught:
         assert not Predictor(exported, int8=True).int8
     assert caught[0].filename == __file__, "the warning names the line that asked for INT8"
-    plain = machine._CPU("GenuineIntel", "an older one", frozenset({"avx2"}))
+    plain = machine.CPU("GenuineIntel", "an older one", frozenset({"avx2"}))
     monkeypatch.setattr(machine, "cpu", lambda: plain)
     with pytest.warns(UserWarning, match="no VNNI instructions"):
         Predictor(quantised)

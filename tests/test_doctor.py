@@ -137,7 +137,7 @@ def test_threads(monkeypatch):
     ],
 )
 def test_instruction_sets(flags, architecture, level, text, monkeypatch):
-    monkeypatch.setattr(machine, "cpu", lambda: machine._CPU("V", "M", frozenset(flags.split())))
+    monkeypatch.setattr(machine, "cpu", lambda: machine.CPU("V", "M", frozenset(flags.split())))
     finding = doctor._cpu(architecture)
     assert levels([finding]) == [level] and text in finding.message
 

@@ -138,7 +138,7 @@ def test_paddle_before_course_lib_warns_and_names_the_fix():
     ],
 )
 def test_mkl_is_set_on_amd_with_avx2_or_avx512(vendor, flags, expected, monkeypatch):
-    monkeypatch.setattr(machine, "cpu", lambda: machine._CPU(vendor, "", frozenset(flags)))
+    monkeypatch.setattr(machine, "cpu", lambda: machine.CPU(vendor, "", frozenset(flags)))
     monkeypatch.setattr(tuning.sys, "modules", {})
     monkeypatch.setattr(tuning, "_avx512_runs", lambda cpu: True)
     monkeypatch.delenv("MKL_DEBUG_CPU_TYPE", raising=False)
@@ -162,7 +162,7 @@ PROBES = {  # what stands in the place of the computation, whether it is trusted
 @pytest.mark.parametrize("probe", PROBES)
 def test_avx512_is_tried_once_and_the_answer_kept(probe, tmp_path, monkeypatch):
     code, trusted, text = PROBES[probe]
-    cpu = machine._CPU("AuthenticAMD", "a model", tuning.AVX512)
+    cpu = machine.CPU("AuthenticAMD", "a model", tuning.AVX512)
     monkeypatch.setattr(tuning, "_PROBE", code)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert tuning._avx512_runs(cpu) is trusted
@@ -176,11 +176,11 @@ def test_avx512_is_tried_once_and_the_answer_kept(probe, tmp_path, monkeypatch):
         inner.setattr(subprocess, "run", refuse)
         assert tuning._avx512_runs(cpu) is trusted
         with pytest.raises(AssertionError, match="tried again"):
-            tuning._avx512_runs(machine._CPU("AuthenticAMD", "another model", tuning.AVX512))
+            tuning._avx512_runs(machine.CPU("AuthenticAMD", "another model", tuning.AVX512))
 
 
 def test_avx512_needs_no_cache_and_what_never_ran_is_not_kept(tmp_path, monkeypatch):
-    cpu = machine._CPU("AuthenticAMD", "a model", tuning.AVX512)
+    cpu = machine.CPU("AuthenticAMD", "a model", tuning.AVX512)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(tuning, "_PROBE", "print('right')")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 QUERY = "--query-gpu=name,compute_cap,driver_version,memory.total"
 
 
-class _CPU(NamedTuple):
+class CPU(NamedTuple):
     """vendor as CPUID spells it ("AuthenticAMD", "GenuineIntel") and the flags of /proc/cpuinfo."""
 
     vendor: str
@@ -42,13 +42,13 @@ def _read(path: Path) -> str:
         return ""
 
 
-def cpu() -> _CPU:
+def cpu() -> CPU:
     """Return vendor, model and instruction sets; empty strings and sets where unknown."""
     first = _read(Path("/proc/cpuinfo")).partition("\n\n")[0]
     known = dict(re.findall(r"^(\w[\w ]*\w)\s*: (.*)$", first, re.MULTILINE))
     other = platform.processor()  # Windows spells the vendor at its end
     vendor = known.get("vendor_id", other.rpartition(" ")[2])
-    return _CPU(vendor, known.get("model name", other), frozenset(known.get("flags", "").split()))
+    return CPU(vendor, known.get("model name", other), frozenset(known.get("flags", "").split()))
 
 
 def _cgroups(root: Path) -> Iterator[Path]:

@@ -115,7 +115,7 @@ def _mkl() -> str:
     return f"MKL_DEBUG_CPU_TYPE={number} ({name})"
 
 
-def _avx512_runs(cpu: machine._CPU) -> bool:
+def _avx512_runs(cpu: machine.CPU) -> bool:
     paddle = importlib.util.find_spec("paddle")
     libs = Path(paddle.origin if paddle and paddle.origin else "").parent / "libs"
     library = libs / "libmklml_intel.so"
