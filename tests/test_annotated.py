@@ -113,34 +113,26 @@ def test_an_i_without_its_b_is_refused_or_repaired(tmp_path, form, labels, repai
         assert named(read_bio(path, asked, policy="repair"))[-1] == (tokens, repaired)
 
 
-def test_an_entity_does_not_go_on_in_the_next_sentence(tmp_path):
-    content = conll([(["王"], ["B-PER"]), (["明"], ["I-PER"])])
-    with pytest.raises(InputError, match=r"line 3: 'I-PER' of the token '明' comes after O"):
-        read_bio(write(tmp_path, content), LABELS)
-
-
 BAD_TAGS = [
     ("no label", conll() + "\n好\n", r"line 14: the token '好' has no label"),
     ("no token", conll() + "\n\tO\n", r"line 14: a label without a token"),
     ("four columns", conll() + "\nEU NNP B-NP O\n", r"line 14: 4 columns; expected two"),
     ("unknown shape", conll() + "\n好\tS-LOC\n", r"line 14: label 'S-LOC'; expected O, B-TYPE"),
-    ("no type", conll() + "\n好\tB-\n", r"line 14: label 'B-'"),
     ("header", "token\tlabel\n" + conll(), r"line 1: label 'label'"),
     ("a type once", conll() + "\n好\tB-LCO\n", r"line 14: the type 'LCO' has only the entity that"),
     ("only O", "好\tO\n坏\tO\n", r"a.txt: holds no entity"),
     ("blank lines", "\n \n\n", r"a.txt: holds no token"),
-    ("empty", "", r"a.txt: is empty"),
     ("GBK", conll().encode("gb18030"), r"line 1: byte 0x.* is not utf-8-sig; .*\"gb18030\""),
-    ("UTF-16", conll().encode("utf-16"), r"line 1: is UTF-16"),
-    ("NUL", conll() + "\n\0\tO\n", r"line 14: holds a NUL"),
+    (
+        "next sentence",
+        "王\tB-PER\n\n明\tI-PER\n",
+        r"line 3: 'I-PER' of .* comes after O",
+    ),
     ("text", "我去过北京。\n他没去。\n", r"line 1: the token '我去过北京。' has no label"),
     ("no blank line", "好\tO\n" * (MAX_TOKENS + 1), r"line 1: the sentence that begins here has"),
     ("fewer labels", msra() + "好\002坏\tO\n", r"line 3: 2 tokens and 1 label; expected one label"),
-    ("more labels", msra() + "好\tO\002O\n", r"line 3: 1 token and 2 labels"),
     ("no labels", msra() + "好\002坏\n", r"line 3: tokens without labels"),
-    ("msra columns", msra() + "好\tO\tO\n", r"line 3: 3 columns"),
     ("msra token", msra() + "好\002\tO\002O\n", r"line 3: token 2 of 2 is empty"),
-    ("msra label", msra() + "好\002坏\tO\002\n", r"line 3: label 2 of 2 is empty"),
 ]
 
 
@@ -157,13 +149,11 @@ def test_labels_that_were_not_announced_are_refused(tmp_path):
         InputError, match=r"line 4: unknown label 'B-LOC'; expected one of 'O', 'B-"
     ):
         read_bio(path, ["O", "B-PER", "I-PER"])
-    for labels in (["O", "B-PER"], ["B-PER", "I-PER"], ["O", "O"], ["O", "PER"], ["O", 1]):
+    for labels in (["O", "B-PER"], ["B-PER", "I-PER"], ["O", "O"]):
         with pytest.raises(InputError, match="label_list: "):
             read_bio(path, labels)
     with pytest.raises(InputError, match="policy: is 'ignore'; expected one of strict, repair"):
         read_bio(path, policy="ignore")
-    with pytest.raises(InputError, match="is a directory"):
-        read_bio(tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -220,7 +210,6 @@ HEAD = "sentence1\tsentence2\tlabel\n好\t坏\t1\n好\t坏\t0\n"
 # fmt: off
 BAD_PAIRS = [
     ("no header", "a.tsv", "好\t坏\t1\n", r"line 1: no column 'sentence1' in the header"),
-    ("two fields", "a.tsv", HEAD + "好\t坏\n", r"line 4: 2 fields; expected 3"),
     ("empty", "a.tsv", HEAD + "好\t\t1\n", r"line 4: empty text"),
     ("key", "a.jsonl", '{"sentence1": "a", "label": 1}', "line 1: no key 'sentence2'.*sentence1"),
     ("type", "a.jsonl", '{"sentence1": "a", "sentence2": [], "label": 1}',
@@ -309,23 +298,17 @@ def root(data):
     return data
 
 
-def entry(data):
-    return data["data"][0]
-
-
 # fmt: off
 WRONG = [
     ("offset", set_to(answer, "answer_start", 10), 18,
      r"\.answers\[1\] '北京' is not at 10; expected the offset 4, where it is"),
     ("other text", set_to(answer, "text", "上海"), 18, r"'上海' is not at 11; .* that it contains"),
     ("float", set_to(answer, "answer_start", 11.0), 18, r"answer_start is 11.0; expected a whole"),
-    ("NaN", set_to(answer, "answer_start", float("nan")), 18, r"answer_start is nan"),
     ("no offset", delete(answer, "answer_start"), 18,
      r"answers\[1\] has no 'answer_start' \(found 'text'\)"),
     ("empty text", set_to(answer, "text", " "), 18, r"empty text"),
     ("answers object", set_to(asked, "answers", {"text": ["北京"]}), 10,
      r"qas\[0\]\.answers is JSON object; expected an array"),
-    ("no answers", delete(asked, "answers"), 10, r"qas\[0\] has no 'answers'"),
     ("impossible", set_to(asked, "is_impossible", 1), 10, r"is_impossible is a JSON number"),
     ("no question", delete(asked, "question"), 10, r"qas\[0\] has no 'question'"),
     ("id again", set_to(asked, "id", "q-2"), 24,
@@ -333,8 +316,6 @@ WRONG = [
     ("no context", delete(paragraph, "context"), 7,
      r"^\S+, line 7: data\[0\]\.paragraphs\[0\] has no 'context' \(found 'qas'\)"),
     ("context long", set_to(paragraph, "context", "a" * 100_001), 7, r"a text of 100,001 charac"),
-    ("paragraphs", delete(entry, "paragraphs"), 4, r"data\[0\] has no 'paragraphs'"),
-    ("no data", delete(root, "data"), 1, r"the file has no 'data' \(found 'version'\)"),
     ("no entry", set_to(root, "data", []), 1, r"holds no question"),
 ]
 # fmt: on
@@ -352,13 +333,10 @@ TEXT = json.dumps(SQUAD, ensure_ascii=False, indent=1)
 BROKEN = [
     ("list", "[" + TEXT + "]", 1, r"the file is a JSON array; expected an object {\"data\""),
     ("cut", TEXT[: TEXT.index("王明在哪里")], 12, r"not valid JSON \(Unterminated string"),
-    ("comma", TEXT.replace('"q-1",', '"q-1"'), 12, r"not valid JSON \(Expecting ',' delimiter"),
     ("two objects", TEXT + "\n{}", 1 + len(TEXT.splitlines()), r"not valid JSON \(Extra data"),
     ("deep", '{"data":\n' + "[" * 10**5, 2, r"JSON nested too deeply"),
     ("exponent", TEXT.replace(": 11", ": 1e999"), 18, r"answer_start is inf"),
     ("nul", TEXT.replace("王明在哪里", "\\u0000"), 10, r"a NUL or half a surrogate pair"),
-    ("empty", "", None, r"is empty"),
-    ("GBK", TEXT.encode("gb18030"), 5, r"byte 0x.* is not utf-8-sig; .*\"gb18030\""),
 ]
 
 
@@ -368,18 +346,6 @@ def test_broken_json_is_refused_with_its_line(tmp_path, text, line, message):
         squad(tmp_path, text=text)
     assert caught.value.line == line
     assert len(str(caught.value)) < 400
-
-
-def test_lines_are_counted_in_a_file_of_one_object_a_line(tmp_path):
-    rows = [
-        {"id": f"q-{n}", "question": "?", "answers": [{"text": "北京", "answer_start": 4}]}
-        for n in range(50)
-    ]
-    rows[37]["answers"][0]["answer_start"] = 3
-    body = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    text = '{"data": [{"paragraphs": [{"context": "' + CONTEXT + '", "qas": [\n' + body + "]}]}]}"
-    with pytest.raises(InputError, match=r"a.json, line 39: data\[0\]\.paragraphs\[0\]\.qas\[37\]"):
-        squad(tmp_path, text=text)
 
 
 def test_reading_questions_takes_time_in_proportion_to_their_number(tmp_path):

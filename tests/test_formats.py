@@ -29,13 +29,6 @@ INSIDE = {
     "nul": "好\0坏",
 }
 BROKEN = {"tab": "好\t坏", "line break": "好\n坏", "carriage return": "好\r坏", "CRLF": "好\r\n坏"}
-ENDS = {
-    "space": " ",
-    "full-width space": "\u3000",
-    "no-break space": "\xa0",
-    "unit separator": "\x1f",
-    "next line": "\x85",
-}
 LOADERS = {
     "chnsenticorp": "load_reviews",
     "glue/cola": "load_reviews",
@@ -46,8 +39,9 @@ LOADERS = {
 }
 inside = pytest.mark.parametrize("text", INSIDE.values(), ids=INSIDE)
 broken = pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
-ends = pytest.mark.parametrize("white", ENDS.values(), ids=ENDS)
-one_text = pytest.mark.parametrize("kind", ["chnsenticorp", "glue/cola"])
+ends = pytest.mark.parametrize("white", [" ", "\u3000", "\xa0", "\x1f", "\x85"], ids=ascii)
+TEXTS = ["chnsenticorp", "glue/cola"]
+one_text = pytest.mark.parametrize("kind", TEXTS)
 reading = pytest.mark.parametrize("kind", ["cmrc2018", "squad"])
 every_split = pytest.mark.parametrize("split", ["train", "dev", "test"])
 
@@ -117,14 +111,20 @@ def test_a_text_that_breaks_the_line_is_refused(tmp_path, kind, text):
     assert list(tmp_path.iterdir()) == []
 
 
-@one_text
-@every_split
 @ends
-def test_a_review_with_white_space_at_its_end_is_refused(tmp_path, kind, split, white):
-    for text in ("好" + white, white, ""):
-        with pytest.raises(InputError, match=r"example n-0: .* is empty or ends with white space"):
-            write(kind, reviews(text), tmp_path / "f", split)
-    round_trip(kind, reviews(white + "好"), tmp_path / "f", split)
+def test_white_space_that_a_reader_would_strip_is_refused(tmp_path, white):
+    path, before, behind = tmp_path / "f", white + "好", "好" + white
+    for kind, bad, good in (
+        *((kind, map(reviews, (behind, white, "")), reviews(before)) for kind in TEXTS),
+        ("lcqmc", (pairs((one, "坏")) for one in (before, white, "")), pairs((behind, before))),
+        ("msra_ner", [[tagged(before)]], [tagged(behind)]),
+    ):
+        for rows in bad:
+            told = r"example [nt]-0: .* (is empty or )?(begins|ends) with white space"
+            with pytest.raises(InputError, match=told):
+                write(kind, rows, path, label_list=LABELS)
+        for split in OFFICIAL_SPLITS[kind] if kind in TEXTS else ["train"]:
+            round_trip(kind, good, path, split)
 
 
 @one_text
@@ -163,14 +163,6 @@ def test_a_pair_comes_back(tmp_path, split, text):
     round_trip("lcqmc", rows, tmp_path / "f", split)
 
 
-@ends
-def test_white_space_before_the_first_sentence_is_refused(tmp_path, white):
-    for first in (white + "好", "", white):
-        with pytest.raises(InputError, match=r"n-0: .* is empty or begins with white space"):
-            write("lcqmc", pairs((first, "坏")), tmp_path / "f")
-    round_trip("lcqmc", pairs(("好" + white, white + "坏" + white)), tmp_path / "f")
-
-
 # --- tagged tokens ----------------------------------------------------------------------------
 
 
@@ -191,20 +183,11 @@ def test_tokens_and_labels_come_back(tmp_path, split, text):
     round_trip("msra_ner", examples[1:], tmp_path / "f", split, [*MSRA_LABELS[:5], "O"])
 
 
-@ends
-def test_a_first_token_of_white_space_is_refused_and_a_later_one_kept(tmp_path, white):
-    with pytest.raises(InputError, match=r"example t-0: .* begins with white space"):
-        write("msra_ner", [tagged(white + "好")], tmp_path / "f", label_list=LABELS)
-    round_trip("msra_ner", [tagged("好" + white)], tmp_path / "f")
-
-
 @pytest.mark.parametrize(
     ("example", "message"),
     [
         (tagged(["好", "\002"]), r"the token '\\x02'; expected characters other than"),
         (tagged(["好", "a\tb"]), "a tab in"),
-        (tagged(["好", "\n"]), "a line break in"),
-        (tagged(["好", "\r"]), "a carriage return in"),
         (tagged(["好", ""]), "the token ''"),
         (tagged("好坏", [0]), "2 tokens and 1 labels"),
         (tagged("好坏", [0, -1]), "the label -1; expected 0 to 6"),
@@ -213,12 +196,9 @@ def test_a_first_token_of_white_space_is_refused_and_a_later_one_kept(tmp_path, 
 def test_tokens_that_cannot_be_carried_are_refused(tmp_path, example, message):
     with pytest.raises(InputError, match="example t-0: " + message):
         write("msra_ner", [tagged("好"), example], tmp_path / "f", label_list=LABELS)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_labels_that_msra_ner_does_not_know_are_refused(tmp_path):
     with pytest.raises(InputError, match="label_list: has 'B-TIME'; expected only B-PER"):
         write("msra_ner", [tagged("好")], tmp_path / "f", label_list=["O", "B-TIME", "I-TIME"])
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- questions --------------------------------------------------------------------------------
@@ -269,7 +249,6 @@ def test_white_space_at_an_end_of_a_text_is_refused(tmp_path, kind, white, side)
     ("example", "message"),
     [
         (question(starts=[2]), "the answer '北京' is not at 2"),
-        (question(starts=[-3]), "the answer '北京' is not at -3"),
         (question(answers=[""]), "the answer '' is empty"),
         (question(name="q-9"), "the id comes again"),
     ],

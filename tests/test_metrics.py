@@ -91,28 +91,17 @@ def _same(scores, report):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_span_scores_are_those_of_seqeval_by_default_not_strict(seed):
-    gold, predicted = _random_rows(seed)
-    scores = span_scores(gold, predicted, TYPES)
-    report = _seqeval(gold, predicted)
-    assert 0.1 < scores["all"]["f1"] < 0.9
-    assert scores["all"]["true"] == report["micro avg"]["support"]
-    assert _same(scores, report)
-    assert not _same(scores, _seqeval(gold, predicted, mode="strict", scheme=IOB2))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_order_of_the_label_list_changes_no_score(seed):
+    """Whatever the order of the label list."""
     gold, predicted = _random_rows(seed)
     order = np.random.RandomState(seed).permutation(7)  # its place in the list -> label
     names, places = [NAMES[label] for label in order], np.argsort(order)
     rows = [[places[row] for row in each] for each in (gold, predicted)]
-    scores = span_scores(*rows, names)
-    assert _same(scores, _seqeval(gold, predicted))
-    assert {kind: scores[kind] for kind in TYPES} == {
-        kind: span_scores(gold, predicted, NAMES)[kind] for kind in TYPES
-    }
-    nothing = span_scores(rows[0], [[names.index("O")] * len(row) for row in gold], names)["all"]
-    assert (nothing["found"], nothing["f1"], nothing["true"]) == (0, 0, scores["all"]["true"])
+    report = _seqeval(gold, predicted)
+    for scores in (span_scores(gold, predicted, TYPES), span_scores(*rows, names)):
+        assert 0.1 < scores["all"]["f1"] < 0.9
+        assert scores["all"]["true"] == report["micro avg"]["support"]
+        assert _same(scores, report)
+        assert not _same(scores, _seqeval(gold, predicted, mode="strict", scheme=IOB2))
 
 
 def test_predictions_on_special_tokens_and_padding_do_not_count():
@@ -151,39 +140,19 @@ def test_nothing_to_find_is_zero_as_in_seqeval(gold, predicted):
 
 
 @pytest.mark.parametrize(
-    ("text", "normal"),
-    [
-        ("", ""),
-        ("《北京，欢迎你》。", "北京欢迎你"),
-        ("【北京】……‘好’〈书〉—～＋＄", "北京好书"),
-        (" The  Great\tWall, of China! ", "great wall of china"),
-        ("A股", "a股"),  # no word of its own
-        ("3.5％", "35"),
-        ("中国 银行", "中国 银行"),
-        ("Ｎo１", "ｎo１"),
-    ],
-)
-def test_normalized_answers(text, normal):
-    assert normalize_answer(text) == normal
-
-
-@pytest.mark.parametrize(
     ("prediction", "answers", "exact", "f1"),
     [
         ("北京", ["北京"], 1, 1),
         ("“北京”。", ["北京"], 1, 1),
+        ("【北京】……‘好’〈书〉—～＋＄", ["北京好书"], 1, 1),
+        ("A股3.5％", ["a股35"], 1, 1),  # A is no word of its own
         ("北京市", ["北京"], 0, 0.8),  # 2 of 3, 2 of 2
         ("北京市", ["北京", "北京市"], 1, 1),
         ("南京", ["北京"], 0, 0.5),
-        ("上海", ["北京"], 0, 0),
         ("", ["北京"], 0, 0),
-        ("。", ["北京"], 0, 0),
         ("。", ["！"], 1, 1),  # nothing left of either
-        ("北京", ["！", "北京"], 1, 1),
-        ("1998年", ["1998年"], 1, 1),
         ("1998年", ["1999年"], 0, 0.5),  # a number is one token
         ("IBM公司", ["IBM"], 0, 0.5),  # IBM, 公, 司: 1 of 3, 1 of 1
-        ("ibm", ["IBM"], 1, 1),
         ("二〇〇八年", ["二〇〇〇年"], 0, 0.8),  # 〇 is a character
         ("京京", ["京"], 0, 2 / 3),  # a character counts as often as both have it
         ("中国银行", ["中国 银行"], 0, 1),  # as in the scripts
@@ -218,21 +187,6 @@ def test_figures_are_those_of_paddlenlp(alphabet, spaces):
         scores.append(answer_f1(one, [two]))
         assert scores[-1] == pytest.approx(squad.compute_f1(two, one, spaces))
     assert sum(0 < score < 1 for score in scores) > 20
-
-
-def test_the_best_of_the_answers_counts_as_in_paddlenlp():
-    draw = random.Random(4)
-    texts = _texts(5, "北京市上海，")
-    examples = [
-        {"id": str(index), "answers": {"text": draw.sample(texts, 3), "answer_start": [0]}}
-        for index in range(60)
-    ]
-    predictions = {example["id"]: draw.choice(texts) for example in examples}
-    exact, f1 = squad.get_raw_scores(examples, predictions, is_whitespace_splited=False)
-    for example in examples:
-        own = predictions[example["id"]], example["answers"]["text"]
-        assert exact_match(*own) == exact[example["id"]]
-        assert answer_f1(*own) == pytest.approx(f1[example["id"]])
 
 
 def test_paddlenlp_loses_what_follows_a_space():
@@ -400,19 +354,10 @@ def test_bootstrap_of_f1_agrees_with_plain_resampling():
     assert result["low"] < narrow["low"] < narrow["high"] < result["high"]
 
 
-def test_bootstrap_of_f1_is_that_of_means_where_each_sentence_has_one_entity():
-    draw = np.random.RandomState(2)
-    hits = draw.rand(2, 200) < [[0.8], [0.7]]
-    counts = [np.stack([own, np.ones(200), np.ones(200)], axis=1).astype(int) for own in hits]
-    ours, means = paired_bootstrap_f1(*counts), paired_bootstrap(*hits)
-    assert ours == pytest.approx(means, abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("first", "second", "problem"),
     [
         ([1.0], [0, 1, 1], "shapes"),
-        ([0, 1], [[0], [1]], "shapes"),
         ([0.0, float("nan")], [0.0, 1.0], "NaN"),
         ([1], [0], "two or more"),
     ],

@@ -102,17 +102,6 @@ def test_every_algorithm_gives_int8_near_fp32(algo, source, reference, tmp_path)
     assert megabytes(source) - megabytes(made) > 0.55 * MATRICES
 
 
-@pytest.mark.parametrize(
-    ("kind", "products"),
-    [("BertForTokenClassification", 7), ("ErnieForQuestionAnswering", 7)],
-)
-def test_other_heads(kind, products, tmp_path):
-    path = export_model(make_model(kind), tmp_path / "fp32")
-    made = Predictor(quantize_static(path, tmp_path / "int8", make_features(), algo="abs_max"))
-    assert error(made.run(make_batch()), Predictor(path).run(make_batch())) < 0.35
-    assert made.int8_operators()["fc"] == (products, 0)
-
-
 def test_padding_stays_masked_in_int8(quantized):
     """What stands beside a text must not change its answer, although the mask holds -10,000."""
     predictor = Predictor(quantized)
@@ -131,10 +120,10 @@ def test_the_same_call_gives_the_same_files_in_any_process(source, quantized, tm
         "options = {'algo': 'abs_max', 'batch_nums': 2}\n"
         "print(digest(quantize_static(sys.argv[2], sys.argv[3], make_features(), **options)))"
     )
-    arguments = [sys.executable, "-c", code, *map(str, [sys.path[0], source, tmp_path / "b"])]
+    arguments = [__file__.rpartition("/")[0], str(source), str(tmp_path / "b")]
     environment = {**child_environment(), "PYTHONHASHSEED": "7"}
     child = subprocess.run(
-        [*arguments[:3], __file__.rpartition("/")[0], *arguments[4:]],
+        [sys.executable, "-c", code, *arguments],
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert child.stdout.strip().splitlines()[-1] == str(digest(quantized))
@@ -170,11 +159,6 @@ def test_options_that_paddle_obeys_change_the_file(source, quantized, reference,
     )
     assert megabytes(whole) < megabytes(quantized)
     assert error(Predictor(whole).run(make_batch()), reference) < 0.35
-    for kind in ("moving_average_abs_max", "abs_max"):
-        made = quantize_static(
-            source, tmp_path / "k", make_features(), activation_quantize_type=kind, **options
-        )
-        assert error(Predictor(made).run(make_batch()), reference) < 0.35
 
 
 def test_ready_batches_and_a_loader_give_what_their_features_give(source, tmp_path):
@@ -204,9 +188,7 @@ def test_embeddings_are_a_quarter_as_large(source, quantized, reference, tmp_pat
     ("calibration", "message"),
     [
         ([], "calibration: is empty"),
-        ({"input_ids": [1]}, "calibration: is one example"),
         (paddle.io.TensorDataset([paddle.zeros([4, 8])]), "is a TensorDataset of tuple"),
-        ([{"label": 1}], "has no column 'input_ids'"),
         ([{"input_ids": [1.5]}], "input_ids holds float64; expected whole numbers"),
         ([{"input_ids": [1, 2], "token_type_ids": [0]}], r"token_type_ids has shape \[1, 1\]"),
         # these would end the process

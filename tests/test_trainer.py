@@ -163,7 +163,7 @@ def test_gradients_left_over_at_the_end_of_an_epoch_do_not_spoil_a_resume(tmp_pa
 
 def test_the_loss_of_a_batch_without_a_step_is_not_logged(tmp_path):
     options = {"gradient_accumulation_steps": 2, "learning_rate": 0, "dropout": 0.0}
-    trainer = build(tmp_path, max_steps=3, **options)  # 3 batches: 1 too many for an epoch's step
+    trainer = build(tmp_path, max_steps=3, **options)
     trainer.train()
     sampler = trainer.get_train_dataloader().batch_sampler
     rows, collate = trainer.train_dataset, trainer.data_collator
@@ -213,10 +213,17 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(unbroken, tmp_path):
     assert 0 < throughput.seconds < last["train_runtime"]  # without the time of saving
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["optimizer.safetensors", "scheduler.json", "trainer_state.json", "model.safetensors"],
-)
+@pytest.mark.parametrize("text", ["", "[]", None, '{"files": {"a": 1}}'])
+def test_a_seal_that_is_damaged(unbroken, tmp_path, text):
+    checkpoint = shutil.copytree(unbroken[0] / "checkpoint-4", tmp_path / "checkpoint-4")
+    seal = json.loads((checkpoint / "course.json").read_text())
+    del seal["losses"]
+    (checkpoint / "course.json").write_text(json.dumps(seal) if text is None else text)
+    with pytest.raises(InputError, match=r"course\.json:? is damaged"):
+        build(tmp_path, group_by_length=True).train(True)
+
+
+@pytest.mark.parametrize("name", ["scheduler.json", "model.safetensors"])
 def test_damage_that_leaves_the_size_is_found_and_named(unbroken, tmp_path, name):
     source = unbroken[0]
     for step in (6, 8):
@@ -234,39 +241,11 @@ def test_damage_that_leaves_the_size_is_found_and_named(unbroken, tmp_path, name
         trainer.train(True)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", None, '{"files": {"a": 1}}'])
-def test_a_seal_that_is_damaged(unbroken, tmp_path, text):
-    checkpoint = shutil.copytree(unbroken[0] / "checkpoint-4", tmp_path / "checkpoint-4")
-    seal = json.loads((checkpoint / "course.json").read_text())
-    del seal["losses"]
-    (checkpoint / "course.json").write_text(json.dumps(seal) if text is None else text)
-    for resume in (str(checkpoint), True):
-        with pytest.raises(InputError, match=r"course\.json:? is damaged"):
-            build(tmp_path, group_by_length=True).train(resume)
-
-
-def test_old_checkpoints_go_and_only_they(tmp_path):
-    trainer = build(tmp_path, save_steps=1, max_steps=3, save_total_limit=1)
-    (tmp_path / "checkpoint-of-mine").mkdir()
-    (tmp_path / "checkpoint-40").mkdir()  # of an earlier run
-    trainer.args.overwrite_output_dir = True
-    trainer.train()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "checkpoint-3",
-        "checkpoint-of-mine",
-    ]
-
-
 def test_a_best_checkpoint_that_is_gone_is_warned_of_and_that_of_elsewhere_is_kept(tmp_path):
     tokenizer = runs.model_and_tokenizer()[1]
     rows = tiny_trainer.features(tokenizer, 8)
-    scores = iter((0.1, 0.9, 0.5, 0.4, 0.05))
-    options = {
-        "eval_dataset": rows, "save_steps": 1,
-        "compute_metrics": lambda p: {"score": next(scores) if len(p.label_ids) > 2 else 0},
-        "evaluation_strategy": "steps", "eval_steps": 1, "metric_for_best_model": "score",
-        "load_best_model_at_end": True, "save_total_limit": 2, "features": rows,
-    }  # fmt: skip
+    options = {**EVALUATED, "eval_dataset": rows, "features": rows, "save_total_limit": 2}
+    options["compute_metrics"] = Scripted(0.1, 0.9, 0.5, 0.4, 0.05)
     old = tmp_path / "old"
     build(old, max_steps=3, **options).train()
     kept = {"checkpoint-2", "checkpoint-3"}
@@ -433,11 +412,7 @@ def rows(tmp_path_factory):
     [
         ({"labels": np.int64(2)}, "row 7 has labels 2 for 2 classes in the model's head"),
         ({"labels": np.int64(-1)}, "row 7 has labels -1 for 2 classes"),
-        (
-            {"labels": None},
-            "row 7 has no column 'labels'; expected the columns input_ids, token",
-        ),
-        ({"input_ids": None}, "row 7 has no column 'input_ids'"),
+        ({"labels": None}, "row 7 has no column 'labels'; expected the columns input_ids, token"),
         ({"labels": "good"}, "row 7 has labels 'good'; expected numbers"),
         ({"labels": 1.0}, "row 7 has labels 1.0; expected the form of row 0: "),
         ({"input_ids": [1, None]}, "row 7 has input_ids [1, None]; expected numbers"),
@@ -459,15 +434,10 @@ def test_a_column_that_holds_none(rows, tmp_path):
     """Paddle's loader would wait for ever for the batch with that row."""
     none = [dict(row) for row in rows]
     none[7]["labels"] = None
-    for data in ({"features": none}, {"features": rows, "eval_dataset": {"other": none}}):
-        trainer = build(tmp_path, **data)
-        trainer.args.evaluation_strategy = IntervalStrategy.EPOCH
-        with pytest.raises(InputError, match=": row 7 has labels None; expected numbers"):
-            trainer.train()
     trainer = build(tmp_path, features=rows, eval_dataset=none)
     for dataset, use in (
+        ("train", build(tmp_path, features=none).train),
         ("eval", trainer.evaluate),
-        ("eval", lambda: trainer.evaluate(none)),
         ("test", lambda: trainer.predict(none)),
     ):
         with pytest.raises(InputError, match=f"{dataset}_dataset: row 7 has labels None"):
@@ -541,10 +511,8 @@ def answer_loss(outputs, labels):
     ("arguments", "message"),
     [
         ({"learning_rate": float("nan")}, "learning_rate: is nan; expected 0 or more"),
-        ({"learning_rate": "1e-4"}, "learning_rate: is '1e-4'"),
         ({"max_steps": 0}, "max_steps: is 0"),
         ({"max_steps": -1, "num_train_epochs": 0}, "num_train_epochs: is 0"),
-        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps: is 0; expected a whole"),
         ({"evaluation_strategy": "steps", "eval_steps": -2}, "eval_steps: is -2"),
     ],
 )
@@ -560,10 +528,9 @@ def test_numbers_that_make_no_sense(rows, tmp_path, arguments, message):
 def test_output_directories_with_something_in_them(unbroken, rows, tmp_path):
     with pytest.raises(InputError, match=r"holds checkpoint-8 of an earlier run; .*overwrite"):
         build(unbroken[0], features=rows).train()
-    for place in ("vocab.json", "vocab.json/out", "/proc/out"):
-        (tmp_path / "vocab.json").touch()
-        with pytest.raises(InputError, match=r"is a file|cannot be written"):
-            build(tmp_path / place, features=rows).train()
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is a file"):
+        build(tmp_path / "file", features=rows).train()
 
 
 def test_a_checkpoint_of_another_model(unbroken, rows, tmp_path):

@@ -148,17 +148,6 @@ def test_the_page_is_up_to_date():
     assert done.returncode == 0, f"run tools/trainer_arguments.py generate: {done.stdout}"
 
 
-def test_defaults_that_are_not_those_of_the_documents():
-    assert page.other_defaults() == {"num_train_epochs": (1.0, [3.0])}
-    compression = page.other_defaults(page.CompressionArguments)
-    assert compression["warmup_ratio"] == (0.1, [0.0])
-    assert compression["logging_steps"] == (100, [500])
-    assert page.filled_in()["batch_size_list"] == [4, 8, 16]
-    text = page.page()
-    for name in page.fields(page.CompressionArguments):
-        assert f"`{name}`" in text
-
-
 # ---- what nobody reads
 
 
@@ -272,8 +261,10 @@ def test_checkpoints_beyond_the_limit(tmp_path):
     options = {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 1, "max_steps": 3}
     trained(tmp_path / "stock", **options)
     assert len(checkpoints(tmp_path / "stock")) == 3
-    trained(tmp_path / "course", CourseTrainer, **options)
-    assert checkpoints(tmp_path / "course") == ["checkpoint-3"]
+    for name in ("checkpoint-40", "checkpoint-of-mine"):  # of an earlier run, and of none
+        (tmp_path / "course" / name).mkdir(parents=True)
+    trained(tmp_path / "course", CourseTrainer, overwrite_output_dir=True, **options)
+    assert checkpoints(tmp_path / "course") == ["checkpoint-3", "checkpoint-of-mine"]
 
 
 @both
@@ -331,7 +322,8 @@ def test_ignore_data_skip_begins_the_epoch_afresh(tmp_path, kind):
 
 
 @both
-@shows("seen", "num_train_epochs", "max_steps")
+@shows("seen", "num_train_epochs", "max_steps", "per_device_train_batch_size")
+@shows("seen", "gradient_accumulation_steps")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -344,19 +336,10 @@ def test_ignore_data_skip_begins_the_epoch_afresh(tmp_path, kind):
     ],
 )
 def test_number_of_steps(tmp_path, kind, options, expected):
-    options = {"max_steps": -1, **options}
-    assert trained(tmp_path, kind, **options).state.global_step == expected
-
-
-@shows("seen", "per_device_train_batch_size", "gradient_accumulation_steps")
-def test_sizes_of_batches(tmp_path):
-    watch = Watch()
-    options = {"max_steps": 2, "num_train_epochs": 9, "callbacks": [watch]}
-    trainer = trained(
-        tmp_path, per_device_train_batch_size=4, gradient_accumulation_steps=2, **options
-    )
-    assert [len(batch) for batch in watch.batches] == [4, 4, 4, 4]
-    assert trainer.state.global_step == len(watch.rates) == 2
+    watch, sizes = Watch(), {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+    options = {"max_steps": -1, **sizes, **options}
+    assert trained(tmp_path, kind, callbacks=[watch], **options).state.global_step == expected
+    assert len(watch.batches[0]) == options["per_device_train_batch_size"]
 
 
 @both

@@ -28,13 +28,10 @@ def test_two_processes_give_the_same_bits():
     environment = {**child_environment(), "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     one = json.loads(done.stdout.splitlines()[-1])
-    assert one == tiny_training(5) and set(one) == {"weights", "predictions"}
-    assert tiny_training(6) != one
-
-
-def test_what_a_missing_seed_and_a_forgotten_eval_do():
     same = tiny_training(5)
-    assert tiny_training(5) == same
+    assert one == same and set(one) == {"weights", "predictions"}
+    assert tiny_training(6) != one
+    # a missing seed, and a forgotten eval()
     assert len({tiny_training(None)["weights"] for _ in range(2)}) == 2
     forgotten = tiny_training(5, evaluating=False)
     assert forgotten["weights"] == same["weights"]
