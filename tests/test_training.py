@@ -5,13 +5,7 @@ from __future__ import annotations
 import course_lib  # noqa: F401
 from course_lib.notebook.visual_logs import read_scalars
 from course_lib.runtime import InputError
-from course_lib.training import (
-    create_optimizer,
-    evaluate,
-    fit,
-    paired_bootstrap,
-    predict,
-)
+from course_lib.training import create_optimizer, evaluate, fit, paired_bootstrap, predict
 from course_lib.training.checkpoint import find_checkpoints
 from course_lib.training.loop import seed_step
 from course_lib.training.run import TAGS

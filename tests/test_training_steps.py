@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from course_lib.chapters import ch17
 from course_lib.runtime import InputError
-from course_lib.training import (
-    fit,
-    load_plain,
-    save_plain,
-)
+from course_lib.training import fit, load_plain, save_plain
 from course_lib.training.checkpoint import model_arrays
 from course_lib.training.prediction import forward
 from course_lib.training.steps import accumulate, train_steps
