@@ -89,7 +89,6 @@ def test_a_measure_of_the_users_own(models):
     [
         ([0], "examples: are 20, with 1 labels"),
         ([0] * 19 + [2], "labels: row 19 is 2; expected a class below 2"),
-        ([0] * 19 + [-1], "labels: row 19 is -1"),
     ],
 )
 def test_labels_that_would_count_as_mistakes_are_refused(labels, message, models):

@@ -11,7 +11,7 @@ from course_lib.data import load_cloze, load_pairs, load_reviews, sources
 from course_lib.data.people_daily import text
 from tools.corpora import cloze, pairs, people_daily, reviews
 from tools.corpora.__main__ import CORPORA, main
-from tools.corpora.reporting import SHIPPED, interval, read_audit, write_checksums
+from tools.corpora.reporting import interval, read_audit
 
 import pytest
 from processes import python
@@ -42,15 +42,6 @@ def test_rebuilding_gives_the_same_bits(tmp_path):
         frozen = (runtime.data_dir() / name).read_bytes()
         assert (tmp_path / name).read_bytes() == frozen and len(frozen) < 120_000
         assert (tmp_path / sources.CHECKSUMS).read_text() in result.stdout
-
-
-def test_the_checksums_are_those_of_the_shipped_files(tmp_path, monkeypatch):
-    shipped = (runtime.data_dir() / sources.CHECKSUMS).read_text(encoding="utf-8")
-    for name in SHIPPED:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes((runtime.data_dir() / name).read_bytes())
-    monkeypatch.setenv("COURSE_DATA", str(tmp_path))
-    assert write_checksums() == shipped
 
 
 def test_no_text_of_others_is_shipped():

@@ -229,14 +229,6 @@ def test_a_budget_bounds_every_batch_of_an_epoch(shuffle, seed):
         assert all(len(batch) * max(lengths[batch]) <= 130 for batch in batches)
 
 
-def test_loader_with_a_budget(tokenizer):
-    dataset = reviews(100)
-    loader = create_dataloader(dataset, tokenizer, batching="tokens", max_tokens=200)
-    batches = list(loader)
-    assert sum(batch[0].shape[0] for batch in batches) == 100
-    assert all(batch[0].shape[0] * batch[0].shape[1] <= 200 for batch in batches)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -233,14 +233,6 @@ def test_remembered_ids_are_the_tokenizers_for_characters_of_all_kinds(kind, mon
     assert 30 < remembered < 300
 
 
-def test_no_review_needs_the_tokenizer_itself(tokenizer, monkeypatch):
-    reviews = list(load_reviews("train", max_examples=300))
-    assert all(remembering.remembered_ids(row["text"], tokenizer) is not None for row in reviews)
-    fast = [convert_example(row, tokenizer, 40) for row in reviews]
-    monkeypatch.setenv("COURSE_TOKENIZER", "paddlenlp")
-    assert [convert_example(row, tokenizer, 40) for row in reviews] == fast
-
-
 def test_added_words_are_one_token_at_their_place():
     tokenizer = ErnieTokenizer.from_pretrained(str(runtime.data_dir() / "backbone"))
     text = "买充电宝，GPU显卡、龘"

@@ -181,15 +181,6 @@ def test_not_read_by_the_trainer(plain, tmp_path, kind):
     assert arguments(tmp_path).run_name == str(tmp_path)
 
 
-@on_a_cpu
-def test_device_trains_where_paddle_is_and_the_script_has_to_set_it(tmp_path):
-    trainer = trained(tmp_path)
-    assert trainer.args.device == "gpu" and trainer.args.current_device == "cpu"
-    if not paddle.is_compiled_with_cuda():
-        with pytest.raises(ValueError, match="not compiled with CUDA"):
-            paddle.set_device(trainer.args.device)
-
-
 @shows("several processes", "save_on_each_node")
 def test_the_first_process_of_a_second_machine(tmp_path, monkeypatch):
     trained(tmp_path, save_on_each_node=True, save_strategy="steps", save_steps=2)
