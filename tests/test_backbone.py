@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 from pathlib import Path
 
@@ -170,3 +171,13 @@ def test_the_fence_stops_what_is_planted(prepare):
     kept, stopped = prepare.allowed(rows)
     assert kept == rows[3:]
     assert stopped["law"] == 3
+
+
+def test_the_last_tenth_of_a_document_is_held_out(prepare, tmp_path):
+    works = ["\ufeff《一》" + "甲", *(f"第{n}段" for n in range(19)), "\ufeff《二》乙", *"丙丁"]
+    (tmp_path / "novels.txt.gz").write_bytes(gzip.compress("\n".join(works).encode()))
+    rows = list(prepare.read_documents(tmp_path))
+    assert [text for *_, text, out in rows if out] == ["第17段", "第18段"]
+    assert {document for _, document, *_ in rows} == {"一", "二"}
+    kept, stopped = prepare.allowed([("law", "第18段"), ("law", "第19段")], ["第18段"])
+    assert kept == [("law", "第19段")] and stopped["law"] == 1

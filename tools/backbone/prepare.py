@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import course_lib  # noqa: F401  before paddle
@@ -69,13 +70,12 @@ class Fence:
         )
 
 
-def held_out_texts(directory: Path) -> Iterator[str]:
-    """Every dev and test text of the reviews and of People's Daily, and the held-out paragraphs."""
+def held_out_texts() -> Iterator[str]:
+    """Every dev and test text of the reviews and of People's Daily."""
     for dataset in load_reviews(("dev", "test")):
         yield from (example["text"] for example in dataset)
     lines = people_daily.split_lines()
     yield from (people_daily.text(line) for name in ("dev", "test") for line in lines[name])
-    yield from (text for *_, text, out in read_documents(directory) if out)
 
 
 def course_paragraphs() -> Iterator[tuple[str, str]]:
@@ -109,17 +109,13 @@ def read_documents(directory: Path) -> Iterator[tuple[str, str, str, bool]]:
                 yield source, name, text, number >= kept
 
 
-def paragraphs(directory: Path) -> Iterator[tuple[str, str]]:
-    """(source, paragraph) of what is trained on: the directory's texts, then the train splits."""
-    yield from ((source, text) for source, _, text, out in read_documents(directory) if not out)
-    yield from course_paragraphs()
-
-
-def allowed(directory: Path) -> tuple[list[tuple[str, str]], Counter]:
+def allowed(
+    rows: Iterable[tuple[str, str]], held_out: Iterable[str] = ()
+) -> tuple[list[tuple[str, str]], Counter]:
     """The (source, paragraph) that may be trained on, and how many were dropped, by source."""
-    fence = Fence(held_out_texts(directory))
+    fence = Fence(chain(held_out_texts(), held_out))
     kept, stopped = [], Counter()
-    for source, text in paragraphs(directory):
+    for source, text in rows:
         if not text:
             continue
         if fence.stops(text):
@@ -188,7 +184,10 @@ def prepare(directory: Path, output: Path, tokenizer_directory: Path) -> None:
     from paddlenlp.transformers import ErnieTokenizer
 
     begun = time.time()
-    rows, stopped = allowed(directory)
+    documents = list(read_documents(directory))
+    texts = ((source, text) for source, _, text, out in documents if not out)
+    held_out = (text for *_, text, out in documents if out)
+    rows, stopped = allowed(chain(texts, course_paragraphs()), held_out)
     if not (tokenizer_directory / "vocab.txt").exists():
         tokens = vocabulary([text for _, text in rows])
         with atomic_directory(tokenizer_directory, "vocab.txt") as temporary:
