@@ -99,10 +99,10 @@ def _kept(seed: int, number: int, shape: Sequence[int], rate: float) -> np.ndarr
     return (bits.view(np.uint16)[:count] >= round(rate * 2**16)).reshape(shape)
 
 
-def _once(saved):
+def _saved(ctx) -> tuple[paddle.Tensor, ...]:
     """What the forward pass kept, for a first derivative."""
     if not paddle.is_grad_enabled():
-        return saved
+        return ctx.saved_tensor()
     raise RuntimeError("a second derivative needs a COURSE_TUNING without `kernels`")
 
 
@@ -111,14 +111,19 @@ class _Pointwise(PyLayer):
 
     @staticmethod
     def forward(ctx, x, start, block):
-        result, slopes = start(x), np.empty(x.size, f32)
-        values, out, ctx.saved = array(x).reshape(-1), array(result).reshape(-1), slopes
+        result, (kept, slopes) = start(x), new([x.size])
+        values, out = array(x).reshape(-1), array(result).reshape(-1)
         share(lambda n, part: block(n, values[part], out[part], slopes[part]), blocks(x.size))
+        ctx.save_for_backward(kept)
         return result
 
     @staticmethod
     def backward(ctx, gradient):
-        slopes, grad, (result, out) = _once(ctx.saved), array(gradient), new(gradient.shape)
+        (slopes,), grad, (result, out) = (
+            map(array, _saved(ctx)),
+            array(gradient),
+            new(gradient.shape),
+        )
         grad, out, parts = grad.reshape(-1), out.reshape(-1), blocks(len(slopes))
         share(lambda _, part: np.multiply(grad[part], slopes[part], out=out[part]), parts)
         return result
@@ -132,7 +137,9 @@ class _LayerNorm(PyLayer):
         (result, out), values, width = new(shape), array(parts), shape[-1]
         scale, shift = values[-2 * width :].reshape(2, width)
         values, out = values[: -2 * width].reshape(-1, width), out.reshape(-1, width)
-        normal, deviation = np.empty_like(values), np.empty((len(values), 1), f32)
+        kept = [new(size) for size in (values.shape, [len(values), 1], [width])]
+        normal, deviation, copied = (view for _, view in kept)
+        copied[:] = scale
 
         def block(_, part):
             rows = normal[part]
@@ -143,12 +150,12 @@ class _LayerNorm(PyLayer):
             out[part] += shift
 
         share(block, blocks(*values.shape))
-        ctx.saved = normal, deviation, scale.copy()
+        ctx.save_for_backward(*(tensor for tensor, _ in kept))
         return result
 
     @staticmethod
     def backward(ctx, gradient):
-        normal, deviation, scale = _once(ctx.saved)
+        normal, deviation, scale = map(array, _saved(ctx))
         width, parts, size = len(scale), blocks(*normal.shape), normal.size
         grad, (result, flat) = array(gradient).reshape(-1, width), new([size + 2 * width])
         out, totals = flat[:size].reshape(-1, width), np.empty((len(parts), 2, width), f32)
@@ -190,14 +197,15 @@ class _Attention(PyLayer):
                 dropped[place] *= _kept(seed, number, rows.shape, rate)
 
         share(block, _places(weights.shape))
-        ctx.saved = q, k, v, scores, kept, scale
+        ctx.scale = scale
+        ctx.save_for_backward(q, k, v, scores, kept)
         result, out = new([len(q), *parts.shape[1:]])
         _join(paddle.matmul(kept, v), out)
         return result
 
     @staticmethod
     def backward(ctx, gradient):
-        q, k, v, scores, kept, scale = _once(ctx.saved)
+        q, k, v, scores, kept = _saved(ctx)
         grad = _split(array(gradient), q.shape[1])
         slopes = paddle.matmul(grad, v, transpose_y=True)
         weights, dropped, slope = array(scores), array(kept), array(slopes)
@@ -206,7 +214,7 @@ class _Attention(PyLayer):
             rows, ys = slope[place], weights[place]
             rows *= dropped[place]
             rows -= ys * sums(rows)
-            rows *= scale
+            rows *= ctx.scale
 
         share(block, _places(weights.shape))
         result, out = new([3 * len(q), *gradient.shape[1:]])
