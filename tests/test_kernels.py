@@ -242,8 +242,10 @@ def test_others_than_float32_training_on_the_cpu_get_paddles_own(upstream_only):
     with pytest.raises(AssertionError, match="a kernel was used"):
         layers()(x)
     layers("float64")(x.astype("float64")).sum().backward()
+    model = layers()
+    model.eval()
     with paddle.no_grad():
-        layers()(x)
+        model(x)
     assert not kernels.trains(x[:0]) and not kernels.trains(None)
     F.dropout(x, 0.1, axis=1)
     F.dropout(x, 0.1, mode="downscale_in_infer")
@@ -354,3 +356,18 @@ print([functional.dropout is kernels.dropout, functional.gelu is kernels.gelu,
     environment = {**os.environ, "COURSE_TUNING": value}
     done = processes.python("-c", code, env=environment)
     assert done.stdout.splitlines()[-1] == str([on] * 4), done.stderr
+
+
+def test_recomputation_draws_the_same_masks():
+    gradients = []
+    for again in (False, True):
+        paddle.seed(0)  # of the new head, too
+        model = load_backbone(
+            label_list=["a", "b"], hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+        )[0]
+        model.train()
+        model.ernie.encoder.enable_recompute = again
+        model(paddle.arange(10, 42).reshape([2, 16])).sum().backward()
+        gradients.append(model.ernie.embeddings.word_embeddings.weight.grad.numpy())
+    first, second = gradients
+    assert np.abs(first - second).max() < 1e-5 * np.abs(first).max()

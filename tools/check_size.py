@@ -34,8 +34,8 @@ BUDGETS = {
 LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
     "course_lib/runtime": 1767,
-    "course_lib/models": 1592,
-    "course_lib without chapters": 18_254,
+    "course_lib/models": 1600,
+    "course_lib without chapters": 18_262,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60

@@ -27,12 +27,16 @@ upstream_attention = paddle.nn.MultiHeadAttention.forward
 upstream_dropout, upstream_gelu = functional.dropout, functional.gelu
 
 
-def trains(x) -> bool:
-    """Say whether these kernels may compute with x: float32, on a CPU, with gradients."""
-    if not paddle.in_dynamic_mode() or not paddle.is_grad_enabled():
+def runs(x) -> bool:
+    """Say whether these kernels can compute with x: float32, on a CPU, in a dynamic graph."""
+    if not paddle.in_dynamic_mode() or not isinstance(x, paddle.Tensor):
         return False
-    plain = isinstance(x, paddle.Tensor) and x.dtype == paddle.float32 and x.size > 0
-    return plain and x.place.is_cpu_place()
+    return x.dtype == paddle.float32 and x.size > 0 and x.place.is_cpu_place()
+
+
+def trains(x) -> bool:
+    """Say whether these kernels shall compute with x: they can, and there are gradients."""
+    return paddle.is_grad_enabled() and runs(x)
 
 
 def layer_norm(x: paddle.Tensor, scale, shift, epsilon: float) -> paddle.Tensor:
@@ -42,9 +46,12 @@ def layer_norm(x: paddle.Tensor, scale, shift, epsilon: float) -> paddle.Tensor:
 
 
 def dropout(x, p=0.5, axis=None, training=True, mode="upscale_in_train", name=None):
-    """In the place of `paddle.nn.functional.dropout`."""
+    """In the place of `paddle.nn.functional.dropout`.
+
+    Also without gradients: recomputation runs without them first, and must draw the same mask.
+    """
     usual = axis is None and training and mode == "upscale_in_train"
-    if not usual or not isinstance(p, (int, float)) or not 0 < p < 1 or not trains(x):
+    if not usual or not isinstance(p, (int, float)) or not 0 < p < 1 or not runs(x):
         return upstream_dropout(x, p, axis, training, mode, name)
     factor, seed = f32(1 / (1 - p)), _seed()
 
@@ -77,7 +84,8 @@ def gelu(x, approximate=False, name=None):
 def attention(self, query, key=None, value=None, attn_mask=None, cache=None):
     """In the place of `paddle.nn.MultiHeadAttention.forward`."""
     own = all(each is None or each is query for each in (key, value))
-    usual = own and cache is None and not self.need_weights and query.ndim == 3 and trains(query)
+    usual = own and cache is None and not self.need_weights and query.ndim == 3
+    usual = usual and (trains(query) or (self.training and self.dropout > 0 and runs(query)))
     mask = None if not usual else _convert_attention_mask(attn_mask, query.dtype)
     if not usual or not (mask is None or (mask.stop_gradient and mask.dtype == query.dtype)):
         return upstream_attention(self, query, key, value, attn_mask, cache)
