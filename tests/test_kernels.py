@@ -371,3 +371,19 @@ def test_recomputation_draws_the_same_masks():
         gradients.append(model.ernie.embeddings.word_embeddings.weight.grad.numpy())
     first, second = gradients
     assert np.abs(first - second).max() < 1e-5 * np.abs(first).max()
+
+
+def test_a_process_that_has_rounded_in_evaluation_mode_ends():
+    """Without `qat._release` it waits for ever, after its last line."""
+    script = """
+import course_lib.models
+from course_lib.compression.qat import quantize_aware
+import paddle
+layers = [paddle.nn.Linear(8, 8), paddle.nn.LayerNorm(8), paddle.nn.Linear(8, 8)]
+model = quantize_aware(paddle.nn.Sequential(*layers))
+model.eval()
+model(paddle.ones([2, 8])).sum()
+print("ended")
+"""
+    done = processes.python("-c", script, timeout=120)
+    assert done.returncode == 0 and done.stdout.strip().endswith("ended"), done.stderr

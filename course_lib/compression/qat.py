@@ -11,6 +11,7 @@ So here the trained weights and scales go into a program as `quantize_static` wr
 
 from __future__ import annotations
 
+import atexit
 import copy
 import os
 import tempfile
@@ -24,7 +25,7 @@ from course_lib.runtime.errors import real
 from course_lib.training.loop import check_trainable
 
 import paddle
-from paddle.nn.quant.quant_layers import QuantizedLinear
+from paddle.nn.quant.quant_layers import FakeQuantMovingAverageAbsMax, QuantizedLinear
 from paddleslim import QAT
 
 
@@ -78,7 +79,21 @@ def quantize_aware(
     )
     # only inputs: PaddleSlim would also watch outputs, which changes nothing in training
     quantizer.imperative_qat._quantize_inputs.apply(quantized)
+    atexit.unregister(_release)
+    atexit.register(_release)
     return quantized
+
+
+def _release() -> None:
+    """Let go of the last graph, which would keep the process from ending.
+
+    In evaluation mode paddle 2.6.2's rounding writes to one tensor of C++, which keeps the graph of
+    the last pass until after Python has ended. A PyLayer in it (`course_lib.models.kernels`) then
+    waits for Python for ever. A pass of one number puts another graph in its place.
+    """
+    rounding = FakeQuantMovingAverageAbsMax()
+    rounding.eval()
+    rounding(paddle.ones([1], "float32") * rounding.create_parameter([1]))
 
 
 def export_quantized(
