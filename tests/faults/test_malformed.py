@@ -141,7 +141,7 @@ def nobody_special(seconds: int = 60):
 def wrong(status: int, out: str, err: str, file: str, line: int | None) -> str | None:
     """What is not right in how a command refuses a file."""
     where = f"../{file}" if line is None else f"../{file}, line {line}: "
-    findings = [one for one in out.splitlines() if ": error: " in one]  # of check
+    findings = [one for one in out.splitlines() if one.startswith("error: ")]  # of check
     if status != 2 or "Traceback" in err:
         return f"status {status}"
     if not findings and (out or len(re.findall("^error: ", err, re.M)) != 1):
