@@ -61,8 +61,7 @@ def test_kept_bytes_are_counted(batch):
     assert ch17.kept_bytes(model, [tensor[:4] for tensor in batch]) / 4 == pytest.approx(kept, 0.02)
     for parameter in model.ernie.parameters():
         parameter.stop_gradient = True
-    # dropout's masks are counted although nothing will ask for them
-    assert ch17.kept_bytes(model, batch) / 8 < kept / 2
+    assert ch17.kept_bytes(model, batch) / 8 < kept / 10
 
 
 def test_pieces_give_the_gradients_of_the_whole_batch(batch):

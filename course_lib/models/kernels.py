@@ -29,9 +29,8 @@ upstream_dropout, upstream_gelu = functional.dropout, functional.gelu
 
 def runs(x) -> bool:
     """Say whether these kernels can compute with x: float32, on a CPU, in a dynamic graph."""
-    if not paddle.in_dynamic_mode() or not isinstance(x, paddle.Tensor):
-        return False
-    return x.dtype == paddle.float32 and x.size > 0 and x.place.is_cpu_place()
+    tensor = paddle.in_dynamic_mode() and isinstance(x, paddle.Tensor)
+    return tensor and x.dtype == paddle.float32 and x.size > 0 and x.place.is_cpu_place()
 
 
 def trains(x) -> bool:
@@ -46,10 +45,7 @@ def layer_norm(x: paddle.Tensor, scale, shift, epsilon: float) -> paddle.Tensor:
 
 
 def dropout(x, p=0.5, axis=None, training=True, mode="upscale_in_train", name=None):
-    """In the place of `paddle.nn.functional.dropout`.
-
-    Also without gradients: recomputation runs without them first, and must draw the same mask.
-    """
+    """As `functional.dropout`; also without gradients, for recomputation draws its masks so."""
     usual = axis is None and training and mode == "upscale_in_train"
     if not usual or not isinstance(p, (int, float)) or not 0 < p < 1 or not runs(x):
         return upstream_dropout(x, p, axis, training, mode, name)
@@ -91,8 +87,7 @@ def attention(self, query, key=None, value=None, attn_mask=None, cache=None):
         return upstream_attention(self, query, key, value, attn_mask, cache)
     parts = paddle.concat([self.q_proj(query), self.k_proj(query), self.v_proj(query)])
     rate, added = self.dropout if self.training else 0.0, None if mask is None else array(mask)
-    heads = _Attention.apply(parts, added, self.num_heads, f32(self.head_dim**-0.5), rate)
-    return self.out_proj(heads)
+    return self.out_proj(_Attention.apply(parts, added, self.num_heads, self.head_dim**-0.5, rate))
 
 
 def _seed() -> int:
@@ -105,6 +100,11 @@ def _kept(seed: int, number: int, shape: Sequence[int], rate: float) -> np.ndarr
     stream = np.random.Generator(np.random.SFC64([seed, number]))
     bits = stream.integers(0, 2**64 - 1, -(-count // 4), np.uint64, endpoint=True)
     return (bits.view(np.uint16)[:count] >= round(rate * 2**16)).reshape(shape)
+
+
+def _save(ctx, x: paddle.Tensor, *tensors: paddle.Tensor) -> None:
+    """Keep tensors for the backward pass if x has one; `saved_tensors_hooks` see them."""
+    ctx.save_for_backward(*(() if x.stop_gradient else tensors))
 
 
 def _saved(ctx) -> tuple[paddle.Tensor, ...]:
@@ -122,7 +122,7 @@ class _Pointwise(PyLayer):
         result, (kept, slopes) = start(x), new([x.size])
         values, out = array(x).reshape(-1), array(result).reshape(-1)
         share(lambda n, part: block(n, values[part], out[part], slopes[part]), blocks(x.size))
-        ctx.save_for_backward(kept)
+        _save(ctx, x, kept)
         return result
 
     @staticmethod
@@ -158,7 +158,7 @@ class _LayerNorm(PyLayer):
             out[part] += shift
 
         share(block, blocks(*values.shape))
-        ctx.save_for_backward(*(tensor for tensor, _ in kept))
+        _save(ctx, parts, *(tensor for tensor, _ in kept))
         return result
 
     @staticmethod
@@ -206,7 +206,7 @@ class _Attention(PyLayer):
 
         share(block, _places(weights.shape))
         ctx.scale = scale
-        ctx.save_for_backward(q, k, v, scores, kept)
+        _save(ctx, parts, q, k, v, scores, kept)
         result, out = new([len(q), *parts.shape[1:]])
         _join(paddle.matmul(kept, v), out)
         return result
