@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import course_lib  # noqa: F401
@@ -17,15 +18,17 @@ from course_lib.compression import load_pruned, soft_cross_entropy
 from course_lib.compression.pruning import cross_entropy
 from course_lib.deploy import Predictor
 from course_lib.hierarchical import __main__ as script
-from course_lib.models import read_weights
+from course_lib.models import read_weights, suggested_learning_rate
 from course_lib.runtime import InputError
 from course_lib.runtime.outputs import LOCK, MARKER, OutputDir
 from course_lib.tasks.hierarchical import (
     Classifier,
     brief,
     decode,
+    prune,
     read_dataset,
     train,
+    write_dataset,
 )
 from course_lib.tasks.hierarchical.model import HEAD_RATE
 
@@ -34,7 +37,9 @@ import numpy as np
 import paddle
 import pytest
 import training_runs as runs
+from paddlenlp.trainer import TrainerCallback
 from scipy.special import expit, log_expit
+from sklearn.metrics import f1_score
 
 FLAGS = ["--epochs", "6", "--batch_size", "8", "--learning_rate", "5e-3", "--device", "cpu"]
 FLAGS += ["--warmup", "--warmup_steps", "20"]
@@ -290,6 +295,21 @@ def test_evaluate_writes_the_report_and_the_bad_cases(work, trained, tmp_path, c
     status, out, _ = run(words(work, "evaluate", *flags, "--skip_train"), capsys)
     assert status == 0 and out.startswith("Dev dataset size: 60")
     assert json.loads((tmp_path / "report.json").read_text("utf-8"))["train"] is None
+    assert "warning: dev.txt chose epoch and thresholds" in err
+    data = shutil.copytree(work / "data", tmp_path / "data")
+    rows = [{**row, "text": row["text"] + "新"} for row in task.examples(40, 9)]
+    others = write_dataset(tmp_path / "more", {"test": rows}, task.LABELS)
+    shutil.copy(others / "test.txt", data / "unseen.txt")
+    tested = ["evaluate", "--dataset_dir", data, *flags, "--test_file", "unseen.txt"]
+    status, out, err = run(tested, capsys)
+    assert status == 0 and "\nTest dataset size: 40\n" in out and "warning" not in err
+    figures = json.loads((tmp_path / "report.json").read_text("utf-8"))["test"]
+    true = task.TAXONOMY.indicators([row["labels"] for row in rows])
+    probabilities = trained.probabilities([row["text"] for row in rows])
+    predicted = decode(probabilities, trained.taxonomy, trained.thresholds)
+    assert figures["macro"]["f1"] == pytest.approx(f1_score(true, predicted, average="macro"))
+    assert "is the train file and another one" in run([*tested[:-1], "train.txt"], capsys)[2]
+    assert "does not exist" in run([*tested[:-1], "none.txt"], capsys)[2]
 
 
 def test_an_export_predicts_what_its_model_does(work, trained, tmp_path, capsys):
@@ -321,15 +341,23 @@ def test_an_export_predicts_what_its_model_does(work, trained, tmp_path, capsys)
         Classifier.load(tmp_path / "export", max_seq_length=32)
 
 
-def test_prune_leaves_models_that_load_and_export(work, trained, tmp_path, capsys):
+def test_prune_leaves_models_that_load_and_export(work, trained, tmp_path, capsys, monkeypatch):
+    rates = []
+
+    class Watch(TrainerCallback):
+        def on_train_begin(self, args, state, control, **kwargs):
+            rates.append(args.learning_rate)
+
+    monkeypatch.setattr(cli.tree, "prune", partial(prune, callbacks=[Watch()]))
     flags = ["--params_dir", work / "checkpoint", "--output_dir", tmp_path / "small"]
-    flags += ["--width_mult", "3/4,1/2", "--num_train_epochs", 2, "--learning_rate", "3e-3"]
+    flags += ["--width_mult", "3/4,1/2", "--num_train_epochs", 3]
     flags += ["--per_device_train_batch_size", 16, "--device", "cpu", "--report_to", "none"]
     before = runs.weights_digest(trained.model)
     status, out, err = run(words(work, "prune", *flags), capsys)
     assert status == 0 and "loss" in err
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row.get("width") for row in rows] == [None, 0.75, 0.5]
+    assert set(rates) == {suggested_learning_rate(trained.model)} == {1e-3}
     assert rows[0]["megabytes"] > rows[1]["megabytes"] > rows[2]["megabytes"]
     assert rows[1]["micro_f1"] > 0.9 and {"accuracy", "macro_f1", "score"} <= set(rows[1])
     texts, true = dev(work)

@@ -352,12 +352,12 @@ def _finish(
 
 @dataclass
 class PruneArguments(CompressionArguments):
-    """PaddleNLP's arguments of training and compression, with the guide's defaults."""
+    """PaddleNLP's arguments, with the guide's defaults and the learning rate the model suggests."""
 
     strategy: str = field(default="dynabert", metadata={"help": 'also "dynabert+ptq": and INT8'})
     per_device_train_batch_size: int = field(default=32, metadata={"help": "texts a step"})
     per_device_eval_batch_size: int = field(default=32, metadata={"help": "texts"})
-    learning_rate: float = field(default=3e-5, metadata={"help": "the highest"})
+    learning_rate: float = field(default=0.0, metadata={"help": "peak; 0: what suits the model"})
     num_train_epochs: float = field(default=10.0, metadata={"help": "of distillation"})
     logging_steps: int = field(default=5, metadata={"help": "steps between two lines"})
     save_steps: int = field(default=100, metadata={"help": "steps between two looks at dev"})
@@ -388,6 +388,7 @@ def prune(
     if isinstance(classifier.model, Predictor):
         raise InputError(classifier.model.path, "is an export", "what train wrote")
     classifier.model.config.max_seq_length = classifier.max_seq_length
+    args.learning_rate = args.learning_rate or suggested_learning_rate(classifier.model)
     inputs = _trainer_inputs(classifier, train_examples, dev_examples)
     callbacks = [*callbacks, *([_Lines()] if lines else [])]
     frame = CompressTrainer(args=args, callbacks=callbacks, **inputs).compress()

@@ -10,6 +10,7 @@ from course_lib.runtime import InputError, atomic_file
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 
 import numpy as np
+from sklearn.metrics import precision_recall_fscore_support
 
 BAD_CASES = "Prediction\tLabel\tText"  # the first line of their file
 Rows = Sequence[Sequence[str]] | np.ndarray
@@ -54,7 +55,7 @@ def report(true: Rows, predicted: Rows, taxonomy: Taxonomy, train: Rows | None =
         columns = [taxonomy.ids[label] for label in labels]
         part = brief(true[:, columns], predicted[:, columns])
         result["levels"].append({"level": level, **part})
-    columns = {**_scores(*_counts(true, predicted)), **_frequencies(true)}
+    columns = {**_scores(true, predicted), **_frequencies(true)}
     if train is not None:
         frequencies = _frequencies(_matrix(train, taxonomy))
         columns |= {f"train_{name}": values for name, values in frequencies.items()}
@@ -65,8 +66,8 @@ def report(true: Rows, predicted: Rows, taxonomy: Taxonomy, train: Rows | None =
     return result
 
 
-def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
-    """The report of dev, and one of the training texts, as the guide prints them, in percent."""
+def report_lines(dev: Mapping, train: Mapping | None = None, split: str = "dev") -> list[str]:
+    """The reports of a split and of the training texts, as the guide prints them, in percent."""
 
     def three(row: Mapping) -> str:
         values = [100 * row[name] for name in ("precision", "recall", "f1")]
@@ -78,10 +79,10 @@ def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
 
     lines = [] if train is None else [f"Train dataset size: {train['examples']}"]
     lines += [
-        f"Dev dataset size: {dev['examples']}",
-        f"Accuracy in dev dataset: {100 * dev['accuracy']:.2f}%",
-        f"Macro avg in dev dataset: {three(dev['macro'])}",
-        f"Micro avg in dev dataset: {three(dev['micro'])}",
+        f"{split.capitalize()} dataset size: {dev['examples']}",
+        f"Accuracy in {split} dataset: {100 * dev['accuracy']:.2f}%",
+        f"Macro avg in {split} dataset: {three(dev['macro'])}",
+        f"Micro avg in {split} dataset: {three(dev['micro'])}",
         f"Texts with a child but not its parent: {dev['orphans']}",
     ]
     for row in dev["levels"]:
@@ -96,7 +97,7 @@ def report_lines(dev: Mapping, train: Mapping | None = None) -> list[str]:
             lines.append(examples("train", there["count"], there["share"], three(there)))
         elif "train_count" in row:
             lines.append(examples("train", row["train_count"], row["train_share"]))
-        lines += [examples("dev", row["count"], row["share"], three(row)), "-" * 28]
+        lines += [examples(split, row["count"], row["share"], three(row)), "-" * 28]
     return lines
 
 
@@ -118,27 +119,17 @@ def write_bad_cases(
     return wrong
 
 
-def _counts(true: np.ndarray, predicted: np.ndarray) -> list[np.ndarray]:
-    """Right, predicted and true labels of booleans [texts, labels]; each [labels]."""
-    return [part.sum(axis=0) for part in (true & predicted, predicted, true)]
-
-
-def _scores(right, predicted, true) -> dict[str, np.ndarray]:
-    """Precision, recall and F1 of counts; 0 where there is nothing to divide by."""
-    return {
-        "precision": right / np.maximum(1, predicted),
-        "recall": right / np.maximum(1, true),
-        "f1": 2 * right / np.maximum(1, predicted + true),
-    }
+def _scores(true: np.ndarray, predicted: np.ndarray, average: str | None = None) -> dict:
+    """Precision, recall and F1 of booleans [texts, labels]; 0 where nothing is there to divide."""
+    labels = None if true.shape[1] > 1 else [True]  # scikit-learn sees two classes in one column
+    options: Any = {"labels": labels, "average": average, "zero_division": 0}
+    scores = precision_recall_fscore_support(true, predicted, **options)
+    return dict(zip(("precision", "recall", "f1"), scores[:3], strict=True))
 
 
 def _averages(true: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-    counts = _counts(true, predicted)
-    return {
-        "accuracy": float((true == predicted).all(axis=1).mean()),
-        "macro": {name: float(values.mean()) for name, values in _scores(*counts).items()},
-        "micro": {name: float(value) for name, value in _scores(*map(np.sum, counts)).items()},
-    }
+    scores = {kind: _scores(true, predicted, kind) for kind in ("macro", "micro")}
+    return {"accuracy": float((true == predicted).all(axis=1).mean()), **scores}
 
 
 def _frequencies(rows: np.ndarray) -> dict[str, np.ndarray]:
