@@ -20,8 +20,16 @@ from typing import Any
 
 from course_lib.models import encoder_of
 from course_lib.models.backbone import CUT
-from course_lib.models.files import check_weights, read_saved, read_weights, shapes_of
+from course_lib.models.files import (
+    SAVED,
+    check_weights,
+    read_config,
+    read_saved,
+    read_weights,
+    shapes_of,
+)
 from course_lib.models.patches import quiet_paddlenlp
+from course_lib.models.pickles import failure_named
 from course_lib.runtime import InputError
 from course_lib.runtime.files import read_unmixed
 
@@ -410,21 +418,36 @@ def load_pruned(directory: str | os.PathLike) -> paddle.nn.Layer:
 
 def _load_pruned(directory: Path) -> paddle.nn.Layer:
     settings, weights, shapes = read_saved(directory)
-    name = (settings.get("architectures") or [""])[0]
-    kind = getattr(paddlenlp.transformers, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, PretrainedModel)):
-        problem = f"names the class {name!r}, which PaddleNLP does not have"
-        raise InputError(directory / "config.json", problem, "a model of PaddleNLP")
-    with quiet_paddlenlp():
-        config = kind.config_class.from_pretrained(str(directory))  # type: ignore[attr-defined]
-        random = paddle.get_rng_state()
-        model = kind(config)
-        paddle.set_rng_state(random)  # weights that are overwritten should change nothing else
-    if settings.get(HEADS) is not None or settings.get(NEURONS) is not None:
-        _check_sizes_per_layer(directory / "config.json", settings, model)
-        model = cut(model, *([range(n) for n in settings[name]] for name in (HEADS, NEURONS)))
+    model = build(directory, (settings.get("architectures") or [""])[0], directory / "config.json")
     check_weights(weights, shapes, shapes_of(model), "the weights that belong to config.json")
     model.set_state_dict(read_weights(weights))
+    return model
+
+
+def build(directory: Path, name: str, named_in: Path) -> paddle.nn.Layer:
+    """A new model by the config.json in a directory, as small as a pruned one is.
+
+    Args:
+        name, named_in: of a class of PaddleNLP, and the file that names it.
+
+    Returns:
+        The model, in evaluation mode; its weights are of no use.
+
+    Raises:
+        InputError: PaddleNLP does not have the class, or config.json does not suit it.
+    """
+    kind = getattr(paddlenlp.transformers, str(name), None)
+    if not (isinstance(kind, type) and issubclass(kind, PretrainedModel)):
+        problem = f"names the class {name!r}, which PaddleNLP does not have"
+        raise InputError(named_in, problem, "a model of PaddleNLP")
+    file, random = directory / "config.json", paddle.get_rng_state()
+    with quiet_paddlenlp(), failure_named(file, f"no {name} can be built of it", SAVED):
+        model = kind(kind.config_class.from_pretrained(str(directory)))  # type: ignore[attr-defined]
+    paddle.set_rng_state(random)  # weights that are overwritten should change nothing else
+    settings = read_config(file)
+    if settings.get(HEADS) is not None or settings.get(NEURONS) is not None:
+        _check_sizes_per_layer(file, settings, model)
+        model = cut(model, *([range(n) for n in settings[name]] for name in (HEADS, NEURONS)))
     model.eval()
     return model
 

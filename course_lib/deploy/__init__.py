@@ -10,7 +10,6 @@ from course_lib.runtime.lazy import lazy
 _HOME = {
     "convert": "onnx",
     "export_model": "export",
-    "load_static": "restore",
     "Predictor": "predictor",
 }
 
