@@ -8,7 +8,13 @@ import threading
 import time
 
 import course_lib  # noqa: F401
-from course_lib.chapters.ch20 import CharacterIndex, compare_search, distil_encoder, text_halves
+from course_lib.chapters.ch20 import (
+    CharacterIndex,
+    compare_search,
+    distil_encoder,
+    recall_at_k,
+    text_halves,
+)
 from course_lib.deploy import Predictor, export_model
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.manifest import write_manifest
@@ -18,7 +24,6 @@ from course_lib.tasks.search import (
     SentenceIndex,
     encode,
     fuse,
-    recall_at_k,
     rerank,
     score_pairs,
     train_bi_encoder,

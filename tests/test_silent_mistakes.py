@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import course_lib  # noqa: F401
+from course_lib.chapters.ch20 import recall_at_k
 from course_lib.cli import commands as cli
 from course_lib.cli.shared import parse_arguments
 from course_lib.compression import cut, reorder
@@ -24,7 +25,6 @@ from course_lib.tasks.search import (
     CrossEncoder,
     SentenceIndex,
     encode,
-    recall_at_k,
     rerank,
     train_bi_encoder,
     train_cross_encoder,

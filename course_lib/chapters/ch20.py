@@ -1,18 +1,18 @@
-"""Chapter 20: pairs out of texts, a search by characters, ways to search compared, distillation."""
+"""Chapter 20: pairs out of texts, a search by characters, recall, ways to search, distillation."""
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from course_lib.data import batchify_fn, convert_example
-from course_lib.notebook.style import (
-    SERIES,
-    CourseFigure,
-    drawable,
-)
-from course_lib.tasks.search import BiEncoder, recall_at_k
+from course_lib.notebook.style import SERIES, CourseFigure, drawable
+from course_lib.runtime import InputError
+from course_lib.runtime.errors import whole
+from course_lib.tasks.search import BiEncoder
+from course_lib.training.metrics import paired_bootstrap
 from course_lib.training.steps import train_steps
 
 import numpy as np
@@ -156,3 +156,34 @@ def recall_against_time(frame: pd.DataFrame, count: int) -> CourseFigure:
             f"{name}: {row[columns[0]]:.1%} in {row['ms']:.3g} ms" for name, row in frame.iterrows()
         )
         return figure.finish(f"Recall at {count} against time. {summary}.", plain=axes.xaxis)
+
+
+def recall_at_k(
+    places: np.ndarray, right: Sequence[int], counts: Sequence[int] = (1, 5, 10)
+) -> pd.DataFrame:
+    """How often the right sentence is among the first k that were found.
+
+    Args:
+        places: int [queries, K], best first; -1 where fewer were found.
+        right: the one right place of each query.
+        counts: values of k, each from 1 to K.
+
+    Returns:
+        One row per k, with columns "recall", "low" and "high": the 95% bootstrap interval over the
+        queries.
+
+    Raises:
+        InputError: another number of right places than of queries; a k that is not within 1 to K.
+    """
+    right, table = np.asarray(right), {}
+    if right.shape != places.shape[:1]:  # one would be compared with every row
+        raise InputError("right", f"has shape {list(right.shape)}", f"{len(places)} places")
+    for count in counts:
+        whole("counts", count, 1, places.shape[1])
+        hits = (places[:, :count] == right[:, None]).any(axis=1)
+        interval = paired_bootstrap(hits, np.zeros(len(hits)))
+        ends = [interval["low"], interval["high"]]
+        if math.isnan(ends[0]):  # all queries agree, so the bootstrap has nothing to draw
+            ends = [interval["difference"]] * 2
+        table[count] = {"recall": interval["difference"], "low": ends[0], "high": ends[1]}
+    return pd.DataFrame.from_dict(table, orient="index")

@@ -10,7 +10,7 @@ from course_lib.runtime.lazy import lazy
 _NAMES = {
     "encoders": "BiEncoder CrossEncoder encode rerank score_pairs "
     "train_bi_encoder train_cross_encoder",
-    "index": "SentenceIndex fuse recall_at_k",
+    "index": "SentenceIndex fuse",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 

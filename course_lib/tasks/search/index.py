@@ -1,4 +1,4 @@
-"""An index of sentences by their vectors, fusion of several searches, and recall.
+"""An index of sentences by their vectors, and fusion of several searches.
 
 The models that make the vectors are in `course_lib.tasks.search.encoders`.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,15 +15,13 @@ from itertools import islice
 from pathlib import Path
 
 from course_lib.runtime import InputError, atomic_directory
-from course_lib.runtime.errors import one_of, whole
+from course_lib.runtime.errors import one_of
 from course_lib.runtime.files import read_json, read_unmixed
 from course_lib.runtime.manifest import read_manifest, verify_files, write_manifest
-from course_lib.training.metrics import paired_bootstrap
 from course_lib.training.prediction import check_texts
 
 import faiss
 import numpy as np
-import pandas as pd
 
 FAISS = {"flat": faiss.IndexFlat, "hnsw": faiss.IndexHNSWFlat, "ivf": faiss.IndexIVFFlat}
 LINKS = 16  # per sentence in the graph of "hnsw"
@@ -221,34 +218,3 @@ def fuse(*places: np.ndarray, count: int = 10, constant: float = 60.0) -> np.nda
         best = sorted(scores, key=lambda place: (-scores[place], place))[:count]
         result[row, : len(best)] = best
     return result
-
-
-def recall_at_k(
-    places: np.ndarray, right: Sequence[int], counts: Sequence[int] = (1, 5, 10)
-) -> pd.DataFrame:
-    """How often the right sentence is among the first k that were found.
-
-    Args:
-        places: int [queries, K], best first; -1 where fewer were found.
-        right: the one right place of each query.
-        counts: values of k, each from 1 to K.
-
-    Returns:
-        One row per k, with columns "recall", "low" and "high": the 95% bootstrap interval over the
-        queries.
-
-    Raises:
-        InputError: another number of right places than of queries; a k that is not within 1 to K.
-    """
-    right, table = np.asarray(right), {}
-    if right.shape != places.shape[:1]:  # one would be compared with every row
-        raise InputError("right", f"has shape {list(right.shape)}", f"{len(places)} places")
-    for count in counts:
-        whole("counts", count, 1, places.shape[1])
-        hits = (places[:, :count] == right[:, None]).any(axis=1)
-        interval = paired_bootstrap(hits, np.zeros(len(hits)))
-        ends = [interval["low"], interval["high"]]
-        if math.isnan(ends[0]):  # all queries agree, so the bootstrap has nothing to draw
-            ends = [interval["difference"]] * 2
-        table[count] = {"recall": interval["difference"], "low": ends[0], "high": ends[1]}
-    return pd.DataFrame.from_dict(table, orient="index")
