@@ -37,7 +37,7 @@ def test_nothing_is_loaded_before_it_is_asked_for(tmp_path, monkeypatch):
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow" / "__init__.py").write_text(
         "from course_lib.runtime.lazy import lazy\n"
-        "__getattr__, __dir__ = lazy(__name__, {'answer': 'part'})\n"
+        "__all__, __getattr__, __dir__ = lazy(__name__, part='answer')\n"
     )
     (tmp_path / "slow" / "part.py").write_text("answer = 42\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -35,7 +35,7 @@ LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
     "course_lib/runtime": 1767,
     "course_lib/models": 1600,
-    "course_lib without chapters": 18_127,
+    "course_lib without chapters": 18_029,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from course_lib.runtime.lazy import lazy
 
-_HOME = {
-    "DistillTrainer": "distillation",
-    "narrow": "pruning",
-    "narrowed": "pruning",
-    "soft_cross_entropy": "distillation",
-    "CompressTrainer": "trainer",
-    "export_quantized": "qat",
-    "quantize_aware": "qat",
-    "quantize_embeddings": "embeddings",
-    "quantize_static": "static",
-    "compare": "comparison",
-    "cut": "pruning",
-    "importance": "pruning",
-    "load_pruned": "pruning",
-    "masks": "pruning",
-    "prune": "pruning",
-    "reorder": "pruning",
-}
-
-__all__ = sorted(_HOME)
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    comparison="compare",
+    distillation="DistillTrainer soft_cross_entropy",
+    embeddings="quantize_embeddings",
+    pruning="cut importance load_pruned masks narrow narrowed prune reorder",
+    qat="export_quantized quantize_aware",
+    static="quantize_static",
+    trainer="CompressTrainer",
+)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from course_lib.compression.static import pad_features
 from course_lib.data import convert_example
+from course_lib.data.batching import map_by_length
 from course_lib.deploy import Predictor
 from course_lib.deploy.files import PROGRAM, WEIGHTS
 from course_lib.runtime import InputError
@@ -162,16 +163,15 @@ def _scores(
     score: Callable[[list[np.ndarray], object], float],
 ) -> np.ndarray:
     """One score per example, in the order of the examples."""
-    order = sorted(range(len(features)), key=lambda index: len(features[index]["input_ids"]))
-    scores = np.zeros(len(features))
     padding = predictor.description.get("pad_token_id", 0)
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        rows = [features[index] for index in chosen]
-        outputs = predictor.run(pad_features(rows, predictor.input_names, padding))
-        for place, index in enumerate(chosen):
-            scores[index] = score([output[place] for output in outputs], labels[index])
-    return scores
+
+    def run(pairs: list[tuple[dict, object]]) -> list[float]:
+        rows = pad_features([row for row, _ in pairs], predictor.input_names, padding)
+        outputs = zip(*predictor.run(rows), strict=True)
+        return [score(list(own), label) for own, (_, label) in zip(outputs, pairs, strict=True)]
+
+    pairs = list(zip(features, labels, strict=True))
+    return np.array(map_by_length(run, pairs, batch_size, lambda pair: len(pair[0]["input_ids"])))
 
 
 def _is_right(outputs: list[np.ndarray], label: object) -> float:

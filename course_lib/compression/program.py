@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from course_lib.deploy.files import PROGRAM, WEIGHTS, check_file, describe
-from course_lib.runtime import InputError
+from course_lib.models.pickles import failure_named
 
 import paddle
 
@@ -54,12 +54,8 @@ def load_program(
     """
     for ending in (PROGRAM, WEIGHTS):
         check_file(prefix.with_name(prefix.name + ending), describe(prefix))
-    try:
+    with failure_named(prefix, "cannot be loaded", "what export_model wrote"):
         return tuple(paddle.static.load_inference_model(str(prefix), executor))
-    except Exception as error:  # Paddle's own kinds, with pages of C++ in them
-        reason = " ".join(str(error).split())[-200:]
-        problem = f"cannot be loaded ({reason})"
-        raise InputError(prefix, problem, "what export_model wrote") from None
 
 
 @contextlib.contextmanager

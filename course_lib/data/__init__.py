@@ -4,34 +4,24 @@ from __future__ import annotations
 
 from course_lib.runtime.lazy import lazy
 
-_HOME = {
-    "load_cloze": "cloze",
-    "convert_pair_example": "features",
-    "convert_tokens_example": "features",
-    "convert_qa_examples": "features",
-    "tokens_batchify_fn": "features",
-    "qa_batchify_fn": "features",
-    "tokenize_with_offsets": "tokens",
-    "read_bio": "annotated",
-    "read_squad": "annotated",
-    "materialize": "formats",
-    "normalize": "chinese",
-    "original_span": "chinese",
-    "unknown_tokens": "chinese",
-    "load_pairs": "pairs",
-    "load_people_daily": "people_daily",
-    "load_review_tree": "review_tree",
-    "load_reviews": "reviews",
-    "read_examples": "readers",
-    "read_pairs": "readers",
-    "read_texts": "readers",
-    "LengthGroupedBatchSampler": "batching",
-    "ResumableBatchSampler": "batching",
-    "TokenBudgetBatchSampler": "batching",
-    "batchify_fn": "batching",
-    "convert_example": "batching",
-    "create_dataloader": "batching",
-}
-
-__all__ = sorted(_HOME)
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    annotated="read_bio read_squad",
+    batching=(
+        "LengthGroupedBatchSampler ResumableBatchSampler TokenBudgetBatchSampler batchify_fn "
+        "convert_example create_dataloader"
+    ),
+    chinese="normalize original_span unknown_tokens",
+    cloze="load_cloze",
+    features=(
+        "convert_pair_example convert_qa_examples convert_tokens_example qa_batchify_fn "
+        "tokens_batchify_fn"
+    ),
+    formats="materialize",
+    pairs="load_pairs",
+    people_daily="load_people_daily",
+    readers="read_examples read_pairs read_texts",
+    review_tree="load_review_tree",
+    reviews="load_reviews",
+    tokens="tokenize_with_offsets",
+)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from course_lib.runtime.lazy import lazy
 
-_HOME = {
-    "convert": "onnx",
-    "export_model": "export",
-    "Predictor": "predictor",
-}
-
-__all__ = sorted(_HOME)
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    export="export_model",
+    onnx="convert",
+    predictor="Predictor",
+)

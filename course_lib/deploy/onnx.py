@@ -19,6 +19,7 @@ from course_lib.deploy.files import (
     new_files,
 )
 from course_lib.deploy.program import read_program
+from course_lib.models.pickles import failure_named
 from course_lib.runtime import InputError, machine
 
 import numpy as np
@@ -128,15 +129,12 @@ class OnnxEngine:
         # waiting threads would take the cores from whoever brings the next batch
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         file = file_of(prefix, ONNX)
-        try:
+        with failure_named(file, "cannot be loaded", "what convert wrote"):
             providers = ["CPUExecutionProvider"]
             self._session = onnxruntime.InferenceSession(str(file), options, providers=providers)
             tables = json.loads(self._session.get_modelmeta().custom_metadata_map.get(TABLES, "{}"))
             self.rows: dict[str, int] = tables.get("rows", {})
             self.positions: int | None = tables.get("positions")
-        except Exception as error:  # ONNX Runtime's own kinds
-            problem = f"cannot be loaded ({' '.join(str(error).split())[-200:]})"
-            raise InputError(file, problem, "what convert wrote") from None
         self.types = {value.name: value.type[7:-1] for value in self._session.get_inputs()}
         self.input_names = list(self.types)
 

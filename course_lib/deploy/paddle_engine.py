@@ -16,6 +16,7 @@ from pathlib import Path
 
 from course_lib.deploy.files import PROGRAM, WEIGHTS, file_of
 from course_lib.deploy.program import read_program
+from course_lib.models.pickles import failure_named
 from course_lib.runtime import InputError, machine
 
 import numpy as np
@@ -88,12 +89,9 @@ class PaddleEngine:
             # The attention mask is added in FP32: in INT8 its -10,000 would hide the scores. Fused
             # with that sum, the product of queries and keys would stay in FP32 too.
             config.delete_pass("matmul_elementwise_add_mkldnn_fuse_pass")
-        with _captured(), _threads_restored():
-            try:
-                return inference.create_predictor(config)
-            except Exception as error:  # paddle's own kinds, with pages of C++ in them
-                problem = f"cannot be loaded ({' '.join(str(error).split())[-200:]})"
-                raise InputError(self._prefix, problem, "what export_model wrote") from None
+        named = failure_named(self._prefix, "cannot be loaded", "what export_model wrote")
+        with named, _captured(), _threads_restored():
+            return inference.create_predictor(config)
 
     def run(self, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Run one batch, whose ids are known to fit: beyond its tables Paddle ends the process."""

@@ -61,8 +61,9 @@ def failure_named(where, problem: str, expected: str) -> Iterator[None]:
         yield
     except (InputError, MemoryError):
         raise
-    except Exception as error:  # a cut pickle, or PaddleNLP, can raise nearly anything
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+    except Exception as error:  # a cut pickle, Paddle or PaddleNLP can raise nearly anything
+        reason = " ".join(str(error).rpartition("Error Message Summary:")[2].split())
+        reason = reason.lstrip("- ")[:200] or type(error).__name__
         raise InputError(where, f"{problem} ({reason})", expected) from error
 
 

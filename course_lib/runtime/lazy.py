@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 
 
-def lazy(package: str, home: Mapping[str, str]) -> tuple[Callable, Callable]:
-    """A package's `__getattr__` and `__dir__` (PEP 562).
+def lazy(package: str, **modules: str) -> tuple[list[str], Callable, Callable]:
+    """A package's `__all__`, `__getattr__` and `__dir__` (PEP 562).
 
     Args:
         package: its `__name__`.
-        home: the module, within the package, of each name that it offers.
+        modules: the names that each of its modules offers, with spaces between them.
     """
+    home = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str):
         if name not in home:
@@ -23,4 +24,4 @@ def lazy(package: str, home: Mapping[str, str]) -> tuple[Callable, Callable]:
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *home})
 
-    return get, names
+    return sorted(home), get, names

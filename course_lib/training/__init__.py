@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from course_lib.runtime.lazy import lazy
 
-_NAMES = {
-    "answers": "Answer answer_f1 decode_answers exact_match normalize_answer",
-    "callbacks": "NotebookProgressCallback ThroughputCallback trainer_history",
-    "checkpoint": "Checkpoint find_checkpoints load_plain save_plain",
-    "loop": "create_optimizer fit",
-    "metrics": "paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
-    "prediction": "evaluate predict",
-    "reproducibility": "SWITCHES reproducible",
-    "trainer": "CourseTrainer",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_HOME)
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    answers="Answer answer_f1 decode_answers exact_match normalize_answer",
+    callbacks="NotebookProgressCallback ThroughputCallback trainer_history",
+    checkpoint="Checkpoint find_checkpoints load_plain save_plain",
+    loop="create_optimizer fit",
+    metrics="paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
+    prediction="evaluate predict",
+    reproducibility="SWITCHES reproducible",
+    trainer="CourseTrainer",
+)

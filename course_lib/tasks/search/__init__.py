@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from course_lib.runtime.lazy import lazy
 
-_NAMES = {
-    "encoders": "BiEncoder CrossEncoder encode rerank score_pairs "
-    "train_bi_encoder train_cross_encoder",
-    "index": "SentenceIndex fuse",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_HOME)
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    encoders=(
+        "BiEncoder CrossEncoder encode rerank score_pairs train_bi_encoder train_cross_encoder"
+    ),
+    index="SentenceIndex fuse",
+)

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from course_lib.runtime.lazy import lazy
 
-_NAMES = {
-    "crf": "Crf",
-    "lac": "LacTagger add_label cut_words relabel",
-    "tagger": "BackboneTagger Tagger entity_scores predict_tags train_tagger",
-    "term_tree": "Mention Term TermTree match",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_HOME)
-__getattr__, __dir__ = lazy(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    crf="Crf",
+    lac="LacTagger add_label cut_words relabel",
+    tagger="BackboneTagger Tagger entity_scores predict_tags train_tagger",
+    term_tree="Mention Term TermTree match",
+)
