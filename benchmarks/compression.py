@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import course_lib  # noqa: F401 - before paddle
+from course_lib.chapters.ch06 import int8_operators
 from course_lib.compression import (
     CompressTrainer,
     export_quantized,
@@ -180,7 +181,7 @@ def timings(args: argparse.Namespace, paths: dict[str, Path], words: int) -> dic
         "ratio": {name: round(base / median[name], 2) for name in paths if name != "fp32"},
         "megabytes": size,
         "size_of_fp32": {n: round(s / size["fp32"], 3) for n, s in size.items() if n != "fp32"},
-        "int8_operators": {name: predictors[name].int8_operators() for name in ("ptq", "qat")},
+        "int8_operators": {name: int8_operators(predictors[name]) for name in ("ptq", "qat")},
     }
 
 

@@ -30,6 +30,7 @@ import time
 from pathlib import Path
 
 import course_lib  # noqa: F401 - before paddle
+from course_lib.chapters.ch06 import int8_operators
 from course_lib.compression import quantize_static
 from course_lib.data import load_review_tree
 from course_lib.deploy import Predictor
@@ -359,7 +360,7 @@ def latency_step(args: argparse.Namespace, seed: int, directory: Path) -> None:
                 name: round(median["dynamic"] / value, 2) for name, value in median.items()
             },
             "ratio": round(median["dynamic"] / median["3/4 INT8"], 2),
-            "int8_operators": predictors["3/4 INT8"].int8_operators(),
+            "int8_operators": int8_operators(predictors["3/4 INT8"]),
             "batch": BATCH,
             "tokens": LENGTH,
             "threads": args.threads,

@@ -79,6 +79,7 @@ def run(task: dict, limit: int) -> dict:
 
 def compress(kind, strategy, model, output, examples, dev_examples) -> dict:
     """Train the model (no kind), or compress it in one of the two ways."""
+    from course_lib.chapters.ch06 import int8_operators
     from course_lib.compression import CompressTrainer
     from course_lib.data import convert_example, load_reviews
     from course_lib.deploy import Predictor
@@ -157,7 +158,7 @@ def compress(kind, strategy, model, output, examples, dev_examples) -> dict:
         "accuracy": round(float((logits.argmax(-1) == np.asarray(batch["labels"])).mean()), 4),
         "smallest": os.path.relpath(smallest, output),
         "megabytes": round(files[0].stat().st_size / 1e6, 2),
-        "int8_operators": predictor.int8_operators() if predictor.quantized else {},
+        "int8_operators": int8_operators(predictor) if predictor.quantized else {},
     }
 
 

@@ -7,6 +7,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from course_lib.chapters.ch06 import int8_operators, kernels
 from course_lib.chapters.ch17 import tiny_training
 from course_lib.compression import quantize_static
 from course_lib.compression.embeddings import quantize_embeddings
@@ -148,14 +149,14 @@ def test_what_ran_in_int8_is_read_from_onednns_log(exported, quantised):
     if not {"avx512_vnni", "avx_vnni"} & machine.cpu().flags:
         pytest.skip("needs a processor with VNNI")
     fp32, int8 = Predictor(exported), Predictor(quantised)
-    assert fp32.int8_operators()["fc"] == (0, 8)
+    assert int8_operators(fp32)["fc"] == (0, 8)
     assert int8.quantized and int8.int8
-    assert int8.int8_operators()["fc"] == (8, 0)
-    assert any("vnni" in kernel for name, _, kernel in int8.kernels() if name == "fc")
+    assert int8_operators(int8)["fc"] == (8, 0)
+    assert any("vnni" in kernel for name, _, kernel in kernels(int8) if name == "fc")
     slow = Predictor(quantised, int8=False)  # the same file without INT8 kernels
-    assert sum(count for count, _ in slow.int8_operators().values()) == 0
-    assert slow.int8_operators()["matmul"][1] >= 8
-    assert not Predictor(exported, mkldnn=False).kernels()
+    assert sum(count for count, _ in int8_operators(slow).values()) == 0
+    assert int8_operators(slow)["matmul"][1] >= 8
+    assert not kernels(Predictor(exported, mkldnn=False))
 
 
 def test_int8_of_a_classifier_gives_nearly_its_probabilities(exported, quantised, capfd):

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import course_lib  # noqa: F401
+from course_lib.chapters.ch06 import int8_operators
 from course_lib.compression import quantize_static
 from course_lib.compression.embeddings import quantize_embeddings
 from course_lib.data import load_reviews
@@ -126,7 +127,7 @@ def test_inputs_that_do_not_fit_are_refused_as_by_paddle(converted):
     with pytest.raises(InputError, match="int8: is on for ONNX Runtime"):
         Predictor(converted, "onnx", int8=True)
     with pytest.raises(InputError, match="kernels: are those of oneDNN"):
-        predictor.int8_operators()
+        int8_operators(predictor)
 
 
 def test_quantized_programs_and_tables_are_refused(converted, tmp_path):

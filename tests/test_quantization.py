@@ -2,6 +2,7 @@
 
 import hashlib
 
+from course_lib.chapters.ch06 import int8_operators
 from course_lib.compression import (
     export_quantized,
     quantize_aware,
@@ -97,7 +98,7 @@ def test_every_algorithm_gives_int8_near_fp32(algo, source, reference, tmp_path)
     made = quantize_static(source, tmp_path, make_features(), algo=algo, batch_nums=2)
     predictor = Predictor(made)
     assert error(predictor.run(make_batch()), reference) < 0.35
-    assert predictor.int8_operators()["fc"] == (8, 0)
+    assert int8_operators(predictor)["fc"] == (8, 0)
     assert megabytes(source) - megabytes(made) > 0.55 * MATRICES
 
 
@@ -174,7 +175,7 @@ def test_embeddings_are_a_quarter_as_large(source, quantized, reference, tmp_pat
         assert made == tmp_path / "quant_emb"
         assert megabytes(path) - megabytes(made) > 0.7 * table
         assert error(Predictor(made).run(make_batch()), reference) < bound
-    assert Predictor(made).int8_operators()["fc"] == (8, 0)
+    assert int8_operators(Predictor(made))["fc"] == (8, 0)
     with pytest.raises(InputError, match="no embedding table in FP32"):
         quantize_embeddings(made, tmp_path / "again")
 
@@ -252,7 +253,7 @@ def test_quantization_aware_training(kind, options, tmp_path):
     outputs = predictor.run(make_batch())
     for one, other in zip(outputs, expected, strict=True):  # trained towards 1
         assert np.abs(one - other.numpy()).mean() < 0.35 * np.abs(other.numpy()).mean()
-    counts = predictor.int8_operators()["fc"]
+    counts = int8_operators(predictor)["fc"]
     assert counts[0] >= 7 and counts[1] == 0
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from course_lib.chapters.ch06 import int8_operators
 from course_lib.compression.static import ACTIVATION_TYPES, ALGORITHMS, WEIGHT_TYPES
 from course_lib.compression.trainer import STRATEGIES
 from course_lib.deploy import Predictor
@@ -63,7 +64,7 @@ def outcome(strategy: str, task, **options) -> str:
             for path in made["path"]:
                 predictor = Predictor(path)
                 if predictor.quantized and "embeddings" not in strategy:
-                    done = predictor.int8_operators()
+                    done = int8_operators(predictor)
                     if not sum(int8 for int8, _ in done.values()):
                         return "runs, but nothing of it in INT8"
             return "runs"

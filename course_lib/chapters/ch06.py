@@ -1,18 +1,82 @@
-"""Figures and experiments of chapter 06."""
+"""Chapter 06: which kernels a model really runs on, and what a limit costs."""
 
 from __future__ import annotations
 
+import ctypes
+import re
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
-from course_lib.notebook.style import (
-    INK,
-    MUTED,
-    SERIES,
-    CourseFigure,
-    drawable,
-)
+from course_lib.deploy import Predictor
+from course_lib.deploy.paddle_engine import captured
+from course_lib.notebook.style import INK, MUTED, SERIES, CourseFigure, drawable
+from course_lib.runtime import InputError
 
 import numpy as np
+import paddle
+
+PRIMITIVES = {  # those of oneDNN's that calculate; "reorder" only changes formats
+    "inner_product": "fc",
+    "matmul": "matmul",
+    "binary": "add",
+    "softmax": "softmax",
+    "layer_normalization": "layer_norm",
+    "eltwise": "activation",
+}
+_EXECUTED = re.compile(
+    r"onednn_verbose,exec,cpu,(?P<primitive>\w+),(?P<kernel>[^,]*),[^,]*,(src|data)_(?P<format>\w+)"
+)
+
+
+def kernels(predictor: Predictor) -> Counter[tuple[str, str, str]]:
+    """What oneDNN runs for one small batch, from its own log.
+
+    Returns:
+        How often (operator, number format of its inputs, kernel) ran; for example 14 times ("fc",
+        "s8", "brgemm:avx512_core_vnni"): matrix products of signed 8-bit numbers, by VNNI
+        instructions. Empty without oneDNN.
+
+    Raises:
+        InputError: for ONNX Runtime.
+    """
+    if predictor.backend != "paddle":
+        raise InputError("kernels", "are those of oneDNN", 'backend "paddle"')
+    library = next(Path(paddle.__file__).parent.glob("libs/*dnnl*"), None)
+    if library is None:
+        return Counter()
+    ids = np.ones((2, 8), "int64")
+    batch = dict.fromkeys(predictor.input_names, ids * 0) | {"input_ids": ids}
+    predictor.run(batch)  # the first time it also prepares the weights
+    dnnl = ctypes.CDLL(str(library))  # the one that Paddle has loaded
+    with captured() as read:
+        dnnl.dnnl_set_verbose(1)
+        try:
+            predictor.run(batch)
+        finally:
+            dnnl.dnnl_set_verbose(0)
+        log = read()
+    return Counter(
+        (PRIMITIVES[match["primitive"]], match["format"], match["kernel"])
+        for match in map(_EXECUTED.match, log.splitlines())
+        if match and match["primitive"] in PRIMITIVES
+    )
+
+
+def int8_operators(predictor: Predictor) -> dict[str, tuple[int, int]]:
+    """Count the operators that calculate, as they really run: see `kernels`.
+
+    A file full of quantized operators that run in FP32 is the most common reason why a quantized
+    model is slow.
+
+    Returns:
+        {"fc": (in INT8, in FP32), "matmul": ..., "add": ..., ...}; "fc" are the matrix products
+        with weights, "matmul" those of attention. (Without INT8 kernels "matmul" are both.)
+    """
+    counts = {name: [0, 0] for name in PRIMITIVES.values()}
+    for (name, number_format, _), count in kernels(predictor).items():
+        counts[name][0 if number_format in ("s8", "u8") else 1] += count
+    return {name: (int8, others) for name, (int8, others) in counts.items()}
 
 
 def limit_costs(values: np.ndarray, limits: Mapping[str, float]) -> CourseFigure:

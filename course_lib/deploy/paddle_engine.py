@@ -1,16 +1,14 @@
-"""Paddle Inference on the CPU, in FP32 or in real INT8, with proof of which it is."""
+"""Paddle Inference on the CPU, in FP32 or in real INT8, and what its C++ code prints."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
-import re
 import sys
 import tempfile
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,17 +22,6 @@ import paddle
 from paddle import inference
 
 VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
-PRIMITIVES = {  # those of oneDNN's that calculate; "reorder" only changes formats
-    "inner_product": "fc",
-    "matmul": "matmul",
-    "binary": "add",
-    "softmax": "softmax",
-    "layer_normalization": "layer_norm",
-    "eltwise": "activation",
-}
-_EXECUTED = re.compile(
-    r"onednn_verbose,exec,cpu,(?P<primitive>\w+),(?P<kernel>[^,]*),[^,]*,(src|data)_(?P<format>\w+)"
-)
 
 
 class PaddleEngine:
@@ -90,7 +77,7 @@ class PaddleEngine:
             # with that sum, the product of queries and keys would stay in FP32 too.
             config.delete_pass("matmul_elementwise_add_mkldnn_fuse_pass")
         named = failure_named(self._prefix, "cannot be loaded", "what export_model wrote")
-        with named, _captured(), _threads_restored():
+        with named, captured(), _threads_restored():
             return inference.create_predictor(config)
 
     def run(self, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -100,25 +87,6 @@ class PaddleEngine:
                 self._inputs[name].copy_from_cpu(array)
             self._predictor.run()
             return [handle.copy_to_cpu() for handle in self._outputs]
-
-    def kernels(self) -> Counter[tuple[str, str, str]]:
-        """Run the last batch again, and count as `Predictor.kernels`."""
-        library = next(Path(paddle.__file__).parent.glob("libs/*dnnl*"), None)
-        if library is None:
-            return Counter()
-        dnnl = ctypes.CDLL(str(library))  # the one that Paddle has loaded
-        with self._lock, _threads_restored(), _captured() as read:
-            dnnl.dnnl_set_verbose(1)
-            try:
-                self._predictor.run()
-            finally:
-                dnnl.dnnl_set_verbose(0)
-            log = read()
-        return Counter(
-            (PRIMITIVES[match["primitive"]], match["format"], match["kernel"])
-            for match in map(_EXECUTED.match, log.splitlines())
-            if match and match["primitive"] in PRIMITIVES
-        )
 
 
 @contextlib.contextmanager
@@ -135,7 +103,7 @@ def _threads_restored() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _captured() -> Iterator[Callable[[], str]]:
+def captured() -> Iterator[Callable[[], str]]:
     """Keep what C++ code writes to the process's standard output and error from the screen.
 
     Yields a function that gives what has been written so far.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,7 @@ from course_lib.deploy.files import (
     file_of,
     find_files,
 )
-from course_lib.deploy.paddle_engine import PRIMITIVES, PaddleEngine
+from course_lib.deploy.paddle_engine import PaddleEngine
 from course_lib.deploy.program import check_inputs
 from course_lib.models.files import VOCABULARIES, load_tokenizer
 from course_lib.models.patches import quiet_paddlenlp
@@ -207,35 +206,3 @@ class Predictor:
             }
             for marks, row in zip(chosen, probabilities, strict=True)
         ]
-
-    def kernels(self) -> Counter[tuple[str, str, str]]:
-        """What oneDNN runs for one small batch, from its own log.
-
-        Returns:
-            How often (operator, number format of its inputs, kernel) ran; for example 14 times
-            ("fc", "s8", "brgemm:avx512_core_vnni"): matrix products of signed 8-bit numbers, by
-            VNNI instructions. Empty without oneDNN.
-
-        Raises:
-            InputError: for ONNX Runtime.
-        """
-        if not isinstance(self._engine, PaddleEngine):
-            raise InputError("kernels", "are those of oneDNN", 'backend "paddle"')
-        ids = np.ones((2, 8), "int64")
-        self.run(dict.fromkeys(self.input_names, ids * 0) | {"input_ids": ids})
-        return self._engine.kernels()
-
-    def int8_operators(self) -> dict[str, tuple[int, int]]:
-        """Count the operators that calculate, as they really run: see `kernels`.
-
-        A file full of quantized operators that run in FP32 is the most common reason why a
-        quantized model is slow.
-
-        Returns:
-            {"fc": (in INT8, in FP32), "matmul": ..., "add": ..., ...}; "fc" are the matrix products
-            with weights, "matmul" those of attention. (Without INT8 kernels "matmul" are both.)
-        """
-        counts = {name: [0, 0] for name in PRIMITIVES.values()}
-        for (name, number_format, _), count in self.kernels().items():
-            counts[name][0 if number_format in ("s8", "u8") else 1] += count
-        return {name: (int8, others) for name, (int8, others) in counts.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import warnings
@@ -301,19 +302,15 @@ def _class_names(path: Path, settings: Mapping) -> list[str]:
         InputError: id2label is not a mapping of 0, 1, 2, ... to different names.
     """
     mapping = settings.get("id2label")
-    if mapping is None:
+    if not mapping:
         return []
-    expected = 'one name for each class, such as {"0": "negative", "1": "positive"}'
-    if not isinstance(mapping, Mapping) or not all(
-        isinstance(name, str) and name.strip() for name in mapping.values()
-    ):
-        raise InputError(path, "its id2label is not a mapping of ids to names", expected)
-    if set(mapping) != {str(index) for index in range(len(mapping))}:
-        problem = f"the ids in its id2label are {', '.join(mapping)[:60]}"
-        raise InputError(path, problem, f"0 to {len(mapping) - 1}, each once")
-    names = [mapping[str(index)] for index in range(len(mapping))]
-    if len(set(names)) < len(names):
-        raise InputError(path, "its id2label repeats a name", expected)
+    ids = [str(index) for index in range(len(mapping))] if isinstance(mapping, Mapping) else []
+    names = [mapping.get(index) for index in ids]
+    named = all(isinstance(name, str) and name.strip() for name in names)
+    if not ids or mapping.keys() != set(ids) or not named or len(set(names)) < len(names):
+        problem = f"its id2label is {json.dumps(mapping, ensure_ascii=False):.80}"
+        expected = 'a name of its own for each id, such as {"0": "negative", "1": "positive"}'
+        raise InputError(path, problem, expected)
     return names
 
 

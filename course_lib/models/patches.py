@@ -84,11 +84,11 @@ def quiet_paddlenlp() -> Iterator[None]:
     logger = logging.getLogger("PaddleNLP")
     level = logger.level
     logger.setLevel(logging.ERROR)
-    try:
-        with checked_pickles():
+    with checked_pickles():
+        try:
             yield
-    finally:
-        logger.setLevel(level)
+        finally:
+            logger.setLevel(level)
 
 
 @contextlib.contextmanager

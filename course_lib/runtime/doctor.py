@@ -171,25 +171,19 @@ def _cpu(architecture: str = platform.machine()) -> _Finding:
 
 def _space() -> Iterator[_Finding]:
     """Report memory (cgroup limits included) and the room on the disk or disks."""
-    disk, temporary = shutil.disk_usage(ROOT).free, tempfile.gettempdir()
+
+    def amount(name: str, bytes_: int, state: str, needed: int, fix: str) -> _Finding:
+        low, message = bytes_ < needed << 30, f"{bytes_ / 2**30:.1f} GiB {state}"
+        return _Finding(NOTICE if low else OK, name, message, fix if low else "")
+
+    fix, temporary = "give it 4 GiB, or use the profile smoke", tempfile.gettempdir()
+    if (memory := machine.usable_memory()) is not None:
+        yield amount("memory", memory, "may be used", 4, fix)
     fix = "free 3 GiB: `make clean` and `pip cache purge` help"
-    amounts = [
-        (
-            "memory",
-            machine.usable_memory(),
-            "may be used",
-            4,
-            "give it 4 GiB, or use the profile smoke",
-        ),
-        ("disk", disk, f"free in {ROOT}", 3, fix),
-    ]
+    yield amount("disk", shutil.disk_usage(ROOT).free, f"free in {ROOT}", 3, fix)
     if os.stat(temporary).st_dev != os.stat(ROOT).st_dev:
         free, fix = shutil.disk_usage(temporary).free, "free 2 GiB, or set TMPDIR to another disk"
-        amounts.append(("disk", free, f"free in {temporary}", 2, fix))
-    for name, amount, state, needed, fix in amounts:
-        if amount is not None:
-            low, message = amount < needed << 30, f"{amount / 2**30:.1f} GiB {state}"
-            yield _Finding(NOTICE if low else OK, name, message, fix if low else "")
+        yield amount("disk", free, f"free in {temporary}", 2, fix)
 
 
 def _gpus(driver_files: Path = Path("/proc/driver/nvidia/version")) -> Iterator[_Finding]:

@@ -100,8 +100,13 @@ def child_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
 
 
-def run(command: Sequence[str], timeout: float) -> tuple[int | None, str, str]:
+def run(
+    command: Sequence[str], timeout: float | None = None, **variables: str
+) -> tuple[int | None, str, str]:
     """Run a command that may crash or hang, in a child that can import course_lib.
+
+    Args:
+        variables: of its environment.
 
     Returns:
         Its exit status, None where it did not end within `timeout` seconds; all that it printed;
@@ -109,9 +114,8 @@ def run(command: Sequence[str], timeout: float) -> tuple[int | None, str, str]:
     """
     code, end = None, f"did not end within {timeout:g} s"
     try:
-        done = subprocess.run(
-            command, capture_output=True, timeout=timeout, env=child_environment()
-        )
+        environment = {**child_environment(), **variables}
+        done = subprocess.run(command, capture_output=True, timeout=timeout, env=environment)
         streams, code = (done.stdout, done.stderr), done.returncode
         end = f"ended by signal {-code}" if code < 0 else ""
     except subprocess.TimeoutExpired as error:

@@ -15,7 +15,6 @@ import importlib.util
 import os
 import platform
 import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -128,12 +127,13 @@ def _avx512_runs(cpu: machine.CPU) -> bool:
     with contextlib.suppress(OSError):
         return kept.read_text() == "right"
     command = [sys.executable, "-I", "-S", "-c", _PROBE, str(libs)]
-    environment = {**os.environ, "MKL_DEBUG_CPU_TYPE": "7", "OMP_NUM_THREADS": "1"}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.SubprocessError):
-        return False  # that says nothing about the processor, so it is not kept
-    answer = "right" if done.returncode == 0 and done.stdout == "right\n" else "wrong"
+        status, output, _ = machine.run(command, 60, MKL_DEBUG_CPU_TYPE="7", OMP_NUM_THREADS="1")
+    except OSError:
+        return False
+    if status is None:
+        return False  # a hang says nothing about the processor, so it is not kept
+    answer = "right" if status == 0 and output == "right\n" else "wrong"
     with contextlib.suppress(OSError, InputError), files.atomic_file(kept) as file:
         file.write(answer)
     return answer == "right"
