@@ -11,7 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import course_lib  # noqa: F401, before anything that may import paddle
-from course_lib.chapters.ch01 import confident_mistakes, confusion_matrix, length_histogram
+from course_lib.chapters.ch01 import (
+    confident_mistakes,
+    confusion_matrix,
+    length_histogram,
+    probability_bars,
+)
 from course_lib.chapters.ch03 import padding_map, pipeline_flow
 from course_lib.chapters.ch04 import answer_positions, size_comparison
 from course_lib.chapters.ch06 import limit_costs
@@ -32,7 +37,6 @@ from course_lib.chapters.ch20 import recall_against_time
 from course_lib.notebook.figures import (
     difference_intervals,
     learning_curves,
-    probability_bars,
     window_map,
 )
 from course_lib.notebook.style import FONT_FILE

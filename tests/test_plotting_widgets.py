@@ -7,9 +7,8 @@ import re
 import warnings
 
 import course_lib  # noqa: F401, before anything that may import paddle
-from course_lib.chapters.ch01 import length_histogram
+from course_lib.chapters.ch01 import length_histogram, probability_bars
 from course_lib.chapters.ch03 import padding_map
-from course_lib.notebook.figures import probability_bars
 from course_lib.notebook.style import NEGATIVE, POSITIVE
 from course_lib.notebook.visual_logs import screenshot
 from course_lib.notebook.widgets import LiveFigure

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from course_lib.notebook.figures import probability_bars
 from course_lib.notebook.style import (
     BESIDE,
     COLORS,
     HEAT,
     INK,
     MUTED,
+    NEGATIVE,
     PAPER,
+    POSITIVE,
     CourseFigure,
     drawable,
 )
@@ -127,24 +128,67 @@ def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]
         return figure.finish(f"Confusion matrix, accuracy {accuracy:.1%}. {'; '.join(rows)}.")
 
 
+def probability_bars(
+    predictions: Sequence[Mapping],
+    labels: Sequence[int] | None = None,
+    title: str | None = None,
+) -> CourseFigure:
+    """Show the probabilities of two labels for each text, one full bar per text.
+
+    Args:
+        predictions: what `course_lib.training.predict` returns.
+        labels: true label ids, one per text; printed behind the bars when given.
+        title: printed above.
+    """
+    names = [drawable(name) for name in predictions[0]["probabilities"]]
+    rows = np.array([list(each["probabilities"].values()) for each in predictions])
+    texts = [drawable(each["text"], 26) for each in predictions]
+    heights, left = np.arange(len(texts)), np.zeros(len(texts))
+    with CourseFigure({"hatch.linewidth": 0.6}, figsize=(7.6, 0.95 + 0.42 * len(texts))) as figure:
+        axes = figure.subplots()
+        for values, color, hatch in zip(rows.T, (NEGATIVE, POSITIVE), ("////", ""), strict=True):
+            style = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+            axes.barh(heights, values, 0.62, left=left, **style)
+            for height, start, value in zip(heights, left, values, strict=True):
+                if value >= 0.09:
+                    text = f"{value:.0%}" if value < 0.995 else f"{value:.1%}"
+                    box = {"facecolor": color, "edgecolor": "none", "pad": 1.5} if hatch else None
+                    style = {"ha": "center", "va": "center_baseline", "color": "white"}
+                    axes.text(start + value / 2, height, text, **style, fontsize=9, bbox=box)
+            left = left + values
+        axes.set(xlim=(0, 1), ylim=(len(texts) - 0.5, -0.5), xticks=[])
+        axes.set_yticks(heights, texts)
+        axes.tick_params(length=0, labelcolor=INK)
+        axes.spines[:].set_visible(False)
+        for height, label in zip(heights, () if labels is None else labels, strict=False):
+            style = {"color": (NEGATIVE, POSITIVE)[label], "annotation_clip": False, **BESIDE}
+            axes.annotate(f"labelled {names[label]}", (1, height), **style)
+        ends = {"fontsize": 10, "va": "bottom", "transform": axes.get_xaxis_transform()}
+        axes.text(0, 1.02, names[0], color=NEGATIVE, ha="left", **ends)
+        axes.text(1, 1.02, names[1], color=POSITIVE, ha="right", **ends)
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        # enough to tell the bars apart: the alt text joins all excerpts into one line
+        parts = (
+            f"{drawable(text, 12)}: {names[row.argmax()]} {row.max():.0%}"
+            for text, row in zip(texts, rows, strict=True)
+        )
+        return figure.finish(f"Probabilities. {'; '.join(parts)}.")
+
+
 def confident_mistakes(
-    predictions: Sequence[Mapping], labels: Sequence[int], count: int = 6, max_characters: int = 26
+    predictions: Sequence[Mapping], labels: Sequence[int], count: int = 6
 ) -> CourseFigure:
     """Show the wrongly classified texts that the model was surest about, surest first.
 
     Args:
         predictions: what `course_lib.training.predict` returns.
-        labels: true label ids, one a prediction.
+        labels: true label ids, one per prediction.
         count: how many at most.
-        max_characters: longer texts are shortened in the figure.
     """
     rows = np.array([list(each["probabilities"].values()) for each in predictions])
     true = np.asarray(labels, dtype=int)
     wrong = np.flatnonzero(rows.argmax(axis=1) != true)
     chosen = wrong[np.argsort(-rows[wrong].max(axis=1), kind="stable")][:count]
-    return probability_bars(
-        [predictions[i] for i in chosen],
-        labels=true[chosen],
-        title=f"Surest of the {wrong.size:,} mistakes in {len(predictions):,} texts",
-        max_characters=max_characters,
-    )
+    title = f"Surest of the {wrong.size:,} mistakes in {len(predictions):,} texts"
+    return probability_bars([predictions[i] for i in chosen], true[chosen], title)

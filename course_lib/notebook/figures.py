@@ -10,8 +10,6 @@ from course_lib.notebook.style import (
     INK,
     MARKERS,
     MUTED,
-    NEGATIVE,
-    POSITIVE,
     SERIES,
     CourseFigure,
     drawable,
@@ -124,78 +122,6 @@ def window_map(
         if answer is not None:
             alt += f"; {sum(holds)} of them hold the whole answer"
         return figure.finish(alt + ".")
-
-
-def _probability_rows(predictions: Sequence[Mapping]) -> tuple[list[str], np.ndarray]:
-    names = list(predictions[0]["probabilities"])
-    rows = [[each["probabilities"][name] for name in names] for each in predictions]
-    return [drawable(name) for name in names], np.asarray(rows, dtype=float)
-
-
-def probability_bars(
-    predictions: Sequence[Mapping],
-    labels: Sequence[int] | None = None,
-    title: str | None = None,
-    max_characters: int = 26,
-) -> CourseFigure:
-    """Show the probability of each label for each text, one full bar a text.
-
-    Args:
-        predictions: what `course_lib.training.predict` returns; used are "text" and
-            "probabilities" (by label name, in the order of the ids; they sum to 1).
-        labels: true label ids, one a text; printed behind the bars when given.
-        title: printed above.
-        max_characters: longer texts are shortened in the figure.
-    """
-    label_names, rows = _probability_rows(predictions)
-    texts = [drawable(each["text"], max_characters) for each in predictions]
-    two = len(label_names) == 2
-    palette = (NEGATIVE, POSITIVE) if two else COLORS
-    hatches = ("////", "") if two else ("", "////", "", "....", "", "\\\\\\\\")
-    thin = {"hatch.linewidth": 0.6}
-    with CourseFigure(thin, figsize=(7.6, 0.95 + 0.42 * len(texts))) as figure:
-        axes = figure.subplots()
-        heights = np.arange(len(texts))
-        left = np.zeros(len(texts))
-        for column in range(len(label_names)):
-            color = palette[column % len(palette)]
-            hatch = hatches[column % len(hatches)]
-            style = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
-            axes.barh(heights, rows[:, column], 0.62, left=left, **style)
-            for height, start, value in zip(heights, left, rows[:, column], strict=True):
-                if value >= 0.09:
-                    text = f"{value:.0%}" if value < 0.995 else f"{value:.1%}"
-                    box = {"facecolor": color, "edgecolor": "none", "pad": 1.5} if hatch else None
-                    style = {"ha": "center", "va": "center_baseline", "color": "white"}
-                    axes.text(start + value / 2, height, text, **style, fontsize=9, bbox=box)
-            left += rows[:, column]
-        axes.set(xlim=(0, 1), ylim=(len(texts) - 0.5, -0.5), xticks=[])
-        axes.set_yticks(heights, texts)
-        axes.tick_params(length=0, labelcolor=INK)
-        axes.spines[:].set_visible(False)
-        if labels is not None:
-            for height, label in zip(heights, labels, strict=True):
-                text = f"labelled {label_names[label]}"
-                color = palette[label % len(palette)]
-                axes.annotate(text, (1, height), color=color, annotation_clip=False, **BESIDE)
-        ends = {"fontsize": 10, "va": "bottom", "transform": axes.get_xaxis_transform()}
-        if two:
-            axes.text(0, 1.02, label_names[0], color=NEGATIVE, ha="left", **ends)
-            axes.text(1, 1.02, label_names[1], color=POSITIVE, ha="right", **ends)
-        else:
-            figure.legend(
-                axes.containers, label_names, loc="outside upper center", ncols=len(label_names)
-            )
-        if title:
-            figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-        likely = rows.argmax(axis=1)
-        # Enough to tell the bars apart: the alt text joins all excerpts into one line.
-        short = [drawable(text, min(max_characters, 12)) for text in texts]
-        parts = (
-            f"{text}: {label_names[best]} {row[best]:.0%}"
-            for text, row, best in zip(short, rows, likely, strict=True)
-        )
-        return figure.finish(f"Probabilities. {'; '.join(parts)}.")
 
 
 def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
