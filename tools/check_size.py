@@ -35,7 +35,7 @@ LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
     "course_lib/runtime": 1766,
     "course_lib/models": 1598,
-    "course_lib without chapters": 17_900,
+    "course_lib without chapters": 18_100,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60
