@@ -10,8 +10,8 @@ import time
 import course_lib  # noqa: F401 - before paddle
 from course_lib.data import read_bio, read_pairs, read_squad
 from course_lib.data.annotated import MAX_TOKENS
+from course_lib.data.examples import LCQMC_COLUMNS
 from course_lib.data.formats import write_official
-from course_lib.data.readers import LCQMC_COLUMNS
 from course_lib.runtime import InputError
 
 import pytest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -107,6 +108,48 @@ def test_train_evaluate_predict(files, tiny, capsys):
     right = sum(r["label"] == label for r, (_, label) in zip(results, ROWS, strict=True))
     assert right / len(ROWS) == scores["test_accuracy"]
     assert all(r["probability"] == max(r["probabilities"].values()) for r in results)
+
+
+def test_a_sorted_csv_with_other_columns_needs_no_dev_file(files, tiny, tmp_path, capsys):
+    rows = [f"{int(label == '好')},{text}{n}" for text, label in ROWS for n in "甲乙丙丁戊"]
+    path = tmp_path / "reviews.csv"
+    path.write_text("\n".join(["label,review", *rows, "1,"]), encoding="utf-8")
+    (tmp_path / "names.txt").write_text("差\n好\n", encoding="utf-8")
+    layout = ["--text_column", "review", "--label_names", str(tmp_path / "names.txt")]
+    arguments = train_arguments(files | {"train": path}, tiny, *layout)
+    arguments = [word for word in arguments if word not in ("--dev_file", str(files["dev"]))]
+    assert "reviews.csv, line 42: empty text in 'review'" in refused(capsys, arguments)
+    assert "--dev_share: is given beside" in refused(
+        capsys, train_arguments(files, tiny, "--dev_share", "0.2")
+    )
+    assert cli.main([*arguments, "--skip_empty", "--dev_share", "0.25"]) == 0
+    out, err = capsys.readouterr()
+    assert "warning: " in err and "are left out: 1 (lines 42)" in err
+    assert "10 of 40 examples are held out as dev (--dev_share 0.25" in err
+    assert last_json(out)["train_examples"] == 30
+    model = ["--model_dir", str(files["out"] / "model")]
+    tested = ["evaluate", *model, "--test_file", str(path), *layout, "--skip_empty"]
+    assert cli.main(tested) == 0
+    assert last_json(capsys.readouterr().out)["labels"] == ["差", "好"]
+    assert "'label', 'review'" in refused(capsys, ["predict", *model, "--input_file", str(path)])
+
+
+def test_pairs_are_trained_and_predicted_and_take_no_single_texts(files, tiny, tmp_path, capsys):
+    pairs = [(text, text + "吗", "同") for text, _ in ROWS]
+    pairs += [(text, other, "异") for (text, _), (other, _) in itertools.pairwise(ROWS)]
+    for name in ("train", "dev"):
+        write_tsv(files[name], pairs, "q1\tq2\tlabel")
+    columns = ["--text_column", "q1", "--text_pair_column", "q2"]
+    assert cli.main(train_arguments(files, tiny, *columns)) == 0
+    figures = last_json(capsys.readouterr().out)
+    model = ["--model_dir", str(files["out"] / "model")]
+    assert cli.main(["evaluate", *model, "--test_file", str(files["dev"]), *columns]) == 0
+    assert last_json(capsys.readouterr().out)["test_accuracy"] == figures["dev_accuracy"]
+    assert cli.main(["predict", *model, "--input_file", str(files["dev"]), *columns]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["sentence1"], row["sentence2"]) for row in rows] == [pair[:2] for pair in pairs]
+    single = ["predict", *model, "--input_file", str(files["dev"]), "--task", "text"]
+    assert "--task: is text; expected pair" in refused(capsys, single)
 
 
 def test_thousands_of_classes_fit_on_a_line(files, tmp_path, capsys):

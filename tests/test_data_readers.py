@@ -201,7 +201,7 @@ BAD = [
     ("label line end", "a.csv", 'text,label\n好,"a\nb"\n', r"line 2: U\+000A a control"),
     ("label filler", "a.tsv", TWO + "好\t\u3164\n", r"line 4: U\+3164 HANGUL FILLER"),
     ("zero-width text", "a.tsv", TWO + "\u200b\ta\n",
-     r"line 4: empty text: nothing in '\\u200b' can be seen"),
+     r"line 4: empty text in 'text': nothing in '\\u200b' can be seen"),
     ("label huge", "a.tsv", f"text\tlabel\n好\t{'9' * 5000}\n", r"line 2: a label of 5,000 char"),
     ("suffix", "a.xlsx", TWO, r"unknown suffix '.xlsx'; expected one of .tsv, .csv, .jsonl"),
 ]
@@ -242,7 +242,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": ["text", "label"]}, "a header though columns were named"),
+        ({"columns": ["text", "label"]}, r"a header \('text', 'label'\) though columns were named"),
         ({"columns": ["text", "id"]}, "no column 'label' in columns"),
         ({"label_list": ["b", "c"]}, "line 2: unknown label 'a'; expected one of 'b', 'c'"),
         ({"label_list": ["a", "a"]}, "repeats a label"),
@@ -258,6 +258,69 @@ def test_options_that_do_not_fit(tmp_path, options, message):
         read_examples(write(tmp_path, "a.jsonl", JSONL), columns=["text", "label"])
     with pytest.raises(InputError, match=r'byte .* is not ascii; .*encoding="utf-8" the file can'):
         read_examples(write(tmp_path, "b.tsv", TWO), encoding="ascii")
+
+
+SORTED = "label,review\n1,早餐好\n1,房间大\n0,太吵\n0,又脏\n"  # as ChnSentiCorp and others have it
+
+
+def test_columns_are_chosen_from_a_header(tmp_path):
+    path = write(tmp_path, "a.csv", SORTED)
+    dataset = read_examples(path, text_column="review")
+    assert dataset[0] == {"text": "早餐好", "label": 1} and dataset.label_list == ["0", "1"]
+    named = read_examples(path, text_column="review", label_names=["差", "好"])
+    assert named[0] == {"text": "早餐好", "label": 1} and named.label_list == ["差", "好"]
+    assert (
+        read_examples(path, ["好", "差"], text_column="review", label_names=["差", "好"])[0][
+            "label"
+        ]
+        == 0
+    )
+    lines = [{"q1": "a", "q2": "b", "same": n} for n in (0, 0, 1, 1)]
+    path = write(tmp_path, "a.txt", "".join(json.dumps(line) + "\n" for line in lines))
+    names = {"text_column": "q1", "text_pair_column": "q2", "label_column": "same"}
+    pairs = read_examples(path, format="jsonl", **names)
+    assert pairs[3] == {"sentence1": "a", "sentence2": "b", "label": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "layout", "message"),
+    [
+        ("a.csv", SORTED, {}, r"line 1: no column 'text' .*--text_column review, or .*--columns"),
+        ("a.csv", SORTED, {"columns": ["label", "text"]}, r"line 1: a header \('label', 'review'"),
+        ("a.csv", "y" + SORTED[5:], {"columns": ["label", "text"]}, r"line 1: a header"),
+        ("a.csv", SORTED, {"text_column": "review", "label_names": ["差"]}, "line 2: the label 1;"),
+        ("a.csv", SORTED, {"text_column": "label"}, "text_column: is 'label' twice"),
+        ("a.csv", SORTED + "1,\n", {"text_column": "review"}, "line 6: empty text in 'review'"),
+        ("a.csv", SORTED + "1,好\ufeff\n", {"text_column": "review"}, r"line 6: .*U\+FEFF. in 're"),
+        ("a.csv", SORTED + ",好\n", {"text_column": "review"}, "line 6: empty label in 'label'"),
+        ("a.txt", SORTED, {}, "is plain text.*--format tsv, csv or jsonl"),
+        (
+            "a.jsonl",
+            JSONL,
+            {"text_column": "review"},
+            "line 1: no key 'review'.*_column text",
+        ),
+    ],
+)
+def test_a_layout_that_does_not_fit_is_explained(tmp_path, name, content, layout, message):
+    with pytest.raises(InputError, match=message):
+        read_examples(write(tmp_path, name, content), **layout)
+
+
+def test_what_is_empty_is_left_out_and_counted(tmp_path):
+    content = SORTED + "1,\n0,\u200b\n,好\n1,\ufeff干\ufeff净\n"
+    path = write(tmp_path, "a.csv", content)
+    with pytest.warns(UserWarning) as told:
+        rows = read_examples(path, text_column="review", skip_empty=True)
+    assert [row["text"] for row in rows] == ["早餐好", "房间大", "太吵", "又脏", "干净"]
+    assert [str(each.message) for each in told] == [
+        f"{path}: rows with nothing in 'review' are left out: 2 (lines 6, 7)",
+        f"{path}: rows with nothing in 'label' are left out: 1 (lines 8)",
+        f"{path}: byte order marks in 'review' are left out: 1 (lines 9)",
+    ]
+    path = write(tmp_path, "b.jsonl", '{"text": null}\n{"text": "好"}\n')
+    with pytest.warns(UserWarning, match="out: 1 .lines 1"):
+        assert read_texts(path, skip_empty=True) == ["好"]
 
 
 def test_texts_that_are_none(tmp_path):

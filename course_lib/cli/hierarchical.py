@@ -258,12 +258,12 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _prune(words: Sequence[str]) -> None:
+    args, rest = shared.own_arguments(words, PRUNE, f"{PROG} prune")
+    if "--width_mult_list" in args.given:
+        raise InputError("--width_mult_list", "is set by prune itself", "--width_mult")
+    trainer = shared.trainer_arguments(rest, tree.PruneArguments, PRUNE, f"{PROG} prune")
     import paddle
 
-    arguments = tree.PruneArguments, PRUNE, f"{PROG} prune"
-    trainer, args, parser = shared.parse_arguments(words, *arguments)
-    if "--width_mult_list" in args.given:
-        parser.error("--width_mult, not --width_mult_list, says how narrow")
     errors.whole("seed", trainer.seed, 0, 2**32 - 1)
     output = OutputDir(trainer.output_dir, "prune")
     taxonomy, train_examples, dev_examples = _load_splits(args)

@@ -12,12 +12,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from course_lib.data.examples import FORMATS, PAIR_COLUMNS, Layout
+from course_lib.data.readers import read_lines
+from course_lib.data.splits import SPLITS, split_dev
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.commands import exit_status, whole
+from course_lib.runtime.files import read_json
 from course_lib.runtime.settings import trust_pickles
 
 if TYPE_CHECKING:
     import pandas as pd
+    from paddlenlp.datasets import MapDataset
 
 Argument = dict[str, Any]
 Table = dict[str, Argument]
@@ -35,6 +40,13 @@ def positive(text: str) -> float:
     return value
 
 
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return value
+
+
 def argument(text: str, default: Any = None, **keywords) -> Argument:
     """An argument with its help, which also names the default."""
     shown = default is not None and default is not False and "default" not in text
@@ -49,6 +61,9 @@ def switch(text: str) -> Argument:
 
 SEED = whole(0, 2**32 - 1)  # what NumPy and Paddle take
 LABELLED = "TSV, CSV or JSONL with text and label"
+TASKS = ("text", "pair")
+MODEL_DIR = "model"  # in the directory of a training
+DEV_SHARE = 0.1
 TRUST: Table = {
     "--trust_pickle": switch("let a foreign .pdparams run the code that it may hold"),
 }
@@ -61,9 +76,24 @@ RUN: Table = {
     "--device": argument("cpu or gpu (default: COURSE_DEVICE, else the best usable one)"),
     **TRUST,
 }
+DEV: Table = {
+    "--dev_file": argument("the same, to measure on (default: a share of the training file)"),
+    "--dev_share": argument(f"of the training file to measure on ({DEV_SHARE})", type=_share),
+}
 READING: Table = {
+    "--task": argument(
+        "what a row is: a text, or a pair of texts (default: as trained, else text, or pair where "
+        "--text_pair_column is given)",
+        choices=TASKS,
+    ),
+    "--text_column": argument("of the header (default: text; of pairs, sentence1)"),
+    "--text_pair_column": argument("with the second text of a pair (default: sentence2)"),
+    "--label_column": argument("of the header", "label"),
+    "--label_names": argument("a file with the name of class 0, 1, 2, ... in each line"),
     "--columns": argument("names of the columns of files without a header, such as label,text"),
+    "--format": argument("of the files (default: by their suffix)", choices=FORMATS),
     "--encoding": argument("of the files", "utf-8-sig"),
+    "--skip_empty": switch("leave out rows without text or label, and say how many"),
 }
 
 
@@ -100,30 +130,109 @@ def run_command(prog: str, description: str, commands: Commands, argv: Words | N
     return exit_status(run)
 
 
-def parse_arguments(
-    words: Words, trainer_arguments: type, table: Table, prog: str
-) -> tuple[Any, argparse.Namespace, argparse.ArgumentParser]:
-    """Parse PaddleNLP's arguments of a Trainer (a dataclass) and our own; give the parser too.
+def own_arguments(words: Words, table: Table, prog: str) -> tuple[argparse.Namespace, list[str]]:
+    """Parse our own arguments beside PaddleNLP's, without its slow import.
 
-    Ours have `given`, too: the flags that are among the words, as "--flag value" or "--flag=value".
+    Returns:
+        Ours, with `given`: the flags that are among the words, as "--flag value" or "--flag=value";
+        and the words that are left for `trainer_arguments`.
     """
+    asked = {"-h", "--help"} & set(words)  # of the other parser, which knows all arguments
+    parser = argparse.ArgumentParser(prog=prog, allow_abbrev=False, add_help=False)
+    for flag, keywords in table.items():
+        parser.add_argument(flag, **({**keywords, "required": False} if asked else keywords))
+    args, rest = parser.parse_known_args(list(words))
+    args.given = {word.partition("=")[0] for word in words}
+    return args, rest
+
+
+def trainer_arguments(words: Words, arguments: type, table: Table, prog: str) -> Any:
+    """Parse PaddleNLP's arguments of a Trainer (a dataclass); the table's are in the help only."""
     from paddlenlp.trainer import PdArgumentParser
 
-    parser = PdArgumentParser((trainer_arguments,), prog=prog, allow_abbrev=False)
+    options: Any = {"prog": prog, "allow_abbrev": False, "conflict_handler": "resolve"}
+    parser = PdArgumentParser((arguments,), **options)
     for flag, keywords in table.items():
-        parser.add_argument(flag, **keywords)
-    trainer, args, unknown = parser.parse_args_into_dataclasses(
+        parser.add_argument(flag, **{**keywords, "required": False})
+    trainer, _, unknown = parser.parse_args_into_dataclasses(
         list(words), return_remaining_strings=True, look_for_args_file=False
     )
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    args.given = {word.partition("=")[0] for word in words}
-    return trainer, args, parser
+    return trainer
 
 
 def values(args: argparse.Namespace, table: Table) -> dict[str, Any]:
     """The values of a table's arguments, by name."""
     return {name: value for name, value in vars(args).items() if f"--{name}" in table}
+
+
+def layout(args: argparse.Namespace, trained: dict[str, Any] | None = None) -> Layout:
+    """How the files are laid out, as the options say.
+
+    Args:
+        trained: the configuration of the model that will read them.
+
+    Raises:
+        InputError: the model was trained for another task, or the file of names cannot be used.
+    """
+    saved = None if trained is None else trained.get("task", "text")
+    task = args.task or saved or ("pair" if args.text_pair_column else "text")
+    if saved not in (None, task):
+        raise InputError("--task", f"is {task}", f"{saved}, which the model was trained for")
+    if args.text_pair_column and task != "pair":
+        raise InputError("--text_pair_column", f"is given for --task {task}", "--task pair")
+    fields = {name: getattr(args, name) for name in vars(Layout()) if getattr(args, name)}
+    if args.columns is not None:
+        fields["columns"] = [name.strip() for name in args.columns.split(",")]
+    if args.label_names is not None:
+        fields["label_names"] = [line.strip() for line in read_lines(args.label_names)]
+    return Layout(**(PAIR_COLUMNS if task == "pair" else {}) | fields)
+
+
+def read_splits(
+    args: argparse.Namespace, trained: dict[str, Any] | None = None
+) -> dict[str, MapDataset]:
+    """Read --train_file, --dev_file and --test_file, or hold out --dev_share of the first as dev.
+
+    Args:
+        trained: the configuration of the model, whose labels these are; None collects them.
+    """
+    how, labels = layout(args, trained), None if trained is None else trained["labels"]
+    rows = {}
+    for name in SPLITS:
+        path = getattr(args, f"{name}_file", None)
+        if path is not None:
+            rows[name], labels = how.read(path, labels)
+    if "dev" in rows and args.dev_share is not None:
+        raise InputError("--dev_share", "is given beside --dev_file", "one of them")
+    if "dev" not in rows:
+        share, count = args.dev_share or DEV_SHARE, len(rows["train"])
+        rows["train"], rows["dev"] = split_dev(rows["train"], share)
+        told = f"no --dev_file: {len(rows['dev'])} of {count} examples are held out as dev"
+        print(f"{told} (--dev_share {share:g}, by label, copies together)", file=sys.stderr)
+    from paddlenlp.datasets import MapDataset
+
+    return {name: MapDataset(split, label_list=labels) for name, split in rows.items()}
+
+
+def trained_config(model_dir: str) -> dict[str, Any]:
+    """The configuration of a model that `train` wrote, and "labels", read without Paddle.
+
+    Raises:
+        InputError: there is none, or it is not one of a classifier.
+    """
+    path = Path(model_dir, "config.json")
+    if not path.is_file():
+        inside = Path(model_dir, MODEL_DIR)
+        expected = str(inside) if inside.is_dir() else f"the {MODEL_DIR}/ that train wrote"
+        raise InputError(model_dir, "holds no model", expected)
+    config = read_json(path, "the configuration of a model")
+    try:
+        names = config["id2label"]
+        return {**config, "labels": [names[str(number)] for number in range(len(names))]}
+    except (TypeError, LookupError):
+        raise InputError(path, "names no labels", "id2label, as train writes it") from None
 
 
 def check_output(path: str, *inputs: str | Path) -> None:

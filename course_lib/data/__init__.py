@@ -13,6 +13,7 @@ __all__, __getattr__, __dir__ = lazy(
     ),
     chinese="normalize original_span unknown_tokens",
     cloze="load_cloze",
+    examples="read_examples read_pairs read_texts",
     features=(
         "convert_pair_example convert_qa_examples convert_tokens_example qa_batchify_fn "
         "tokens_batchify_fn"
@@ -20,7 +21,6 @@ __all__, __getattr__, __dir__ = lazy(
     formats="materialize",
     pairs="load_pairs",
     people_daily="load_people_daily",
-    readers="read_examples read_pairs read_texts",
     review_tree="load_review_tree",
     reviews="load_reviews",
     tokens="tokenize_with_offsets",

@@ -28,7 +28,8 @@ def convert_example(
     """Turn one example into the ids a model reads.
 
     Args:
-        example: `{"text": str, "label": int}`; no label is needed when `is_test`.
+        example: `{"text": str, "label": int}`, or a pair as `convert_pair_example` takes it; no
+            label is needed when `is_test`.
         tokenizer: any PaddleNLP tokenizer.
         max_seq_length: longer texts are cut; it counts tokens, [CLS] and [SEP] included.
         is_test: leave the label out.
@@ -42,6 +43,10 @@ def convert_example(
         InputError: `max_seq_length` leaves no room for a token between [CLS] and [SEP], or the
             label is not an index (0.8 would become 0).
     """
+    if "sentence1" in example:
+        from course_lib.data.features import convert_pair_example  # which imports this module
+
+        return convert_pair_example(example, tokenizer, max_seq_length, is_test, return_dict)
     errors.whole("max_seq_length", max_seq_length, 3)
     text = example["text"]
     ids = remembered_ids(text, tokenizer)
@@ -339,8 +344,8 @@ def create_dataloader(
     (`loader.dataset`, with the same label_list). Its sampler is `loader.batch_sampler`.
 
     Args:
-        dataset: examples `{"text": str, "label": int}`; where the first has no label, none are
-            given out.
+        dataset: examples as for `convert_example`; where the first has no label, none are given
+            out.
         tokenizer: any PaddleNLP tokenizer.
         mode: "train" shuffles; call `loader.batch_sampler.set_epoch(epoch)` before each epoch.
             "dev" and "test" do not shuffle, and `loader.batch_sampler.restore(results)` puts one

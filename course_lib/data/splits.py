@@ -1,15 +1,23 @@
-"""What the loaders of all corpora have in common: splits by name, and draws from them."""
+"""Splits by name and draws from them, for the loaders; and a dev split of a user's own file."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from course_lib.runtime import InputError
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
 
 SPLITS = ("train", "dev", "test")
+GRAM, CONTAINMENT = 8, 0.6  # near-duplicates: so much of the shorter text's 8-grams
+MOST_HOLDERS = 200  # texts with an 8-gram; what more have is a phrase that says nothing
+
+_UNSEEN = re.compile(r"[\W_]+")
 
 
 def load_splits(
@@ -63,3 +71,63 @@ def drawn(
         share = (max_examples + 1 - label) // 2
         kept.update(draw.sample(ids, min(share, len(ids))))
     return [row for row in items if row["id"] in kept]
+
+
+def split_dev(
+    examples: Sequence[Mapping[str, Any]], share: float, seed: int = 42
+) -> tuple[list[Any], list[Any]]:
+    """Split labeled examples into training and dev.
+
+    Each label gives `share` of its examples to dev, at least one. Near-duplicates stay together: a
+    copy of a training text in dev would be scored as if it were new. A group of them that is
+    larger than dev should be stays in training.
+
+    Args:
+        examples: texts or pairs with "label".
+        seed: of the draw; the same examples, share and seed give the same split.
+
+    Returns:
+        The examples of training and of dev, in their order.
+
+    Raises:
+        InputError: there is nothing to hold out.
+    """
+    texts = [" ".join(str(each[key]) for key in each if key != "label") for each in examples]
+    groups = _near_duplicates(texts)
+    sizes = Counter(groups)
+    by_label: dict[Any, dict[int, None]] = {}
+    for group, example in dict(zip(reversed(groups), reversed(examples), strict=True)).items():
+        by_label.setdefault(example["label"], {})[group] = None  # that of the group's first text
+    draw, chosen = random.Random(seed), set()
+    for label in sorted(by_label):
+        own = [one for one in sorted(by_label[label]) if sizes[one] <= max(1, share * len(groups))]
+        chosen.update(draw.sample(own, max(1, round(share * len(own))) if len(own) > 1 else 0))
+    parts: tuple[list[Any], list[Any]] = ([], [])
+    for group, example in zip(groups, examples, strict=True):
+        parts[group in chosen].append(example)
+    if not parts[1]:
+        problem = f"of {len(groups)} examples is nothing: almost all are copies of each other"
+        raise InputError("dev_share", problem, "more different examples, or a dev file")
+    return parts
+
+
+def _near_duplicates(texts: Sequence[str]) -> list[int]:
+    """The number of each text's group; punctuation and case do not count."""
+    import numpy as np
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import connected_components
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    plain, places = np.unique(
+        [_UNSEEN.sub("", text).lower() or text for text in texts], return_inverse=True
+    )
+
+    def grams(text: str) -> set[str]:
+        return {text[at : at + GRAM] for at in range(max(1, len(text) - GRAM + 1))}
+
+    holds = CountVectorizer(analyzer=grams, dtype=np.int32).fit_transform(plain.tolist())
+    holds = holds[:, np.asarray(holds.sum(axis=0)).ravel() <= MOST_HOLDERS]
+    sizes, shared = holds.getnnz(axis=1), (holds @ holds.T).tocoo()
+    near = shared.data >= CONTAINMENT * np.minimum(sizes[shared.row], sizes[shared.col])
+    pairs = csr_matrix((near, (shared.row, shared.col)), shape=shared.shape)
+    return connected_components(pairs, directed=False)[1][places].tolist()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from course_lib.data import batchify_fn, convert_example
 from course_lib.data.batching import map_by_length
+from course_lib.data.examples import texts_of
 from course_lib.data.features import IGNORED
 from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
@@ -96,11 +97,13 @@ def predict(
     """Classify texts; those of similar length share a batch.
 
     Args:
-        data: texts, or examples with a key "text" (a MapDataset is such an iterable).
+        data: texts, or examples with a key "text", or pairs with "sentence1" and "sentence2" (a
+            MapDataset is such an iterable).
 
     Returns:
-        One dict per text, in the order given: "text", "label" (its name in the model's
-        configuration), "probability" (of that label) and "probabilities" (all classes by name).
+        One dict per text, in the order given: "text" (or the two of a pair), "label" (its name in
+        the model's configuration), "probability" (of that label) and "probabilities" (all classes
+        by name).
 
     Raises:
         InputError: a text is empty, `data` is one text, or a score is not a finite number.
@@ -108,14 +111,15 @@ def predict(
     names = model.config.id2label
     if isinstance(data, (str, bytes, Mapping)):
         raise InputError("data", f"is one {type(data).__name__}", "a list of texts or examples")
-    texts = [item["text"] if isinstance(item, Mapping) else item for item in data]
-    scores = text_scores(model, tokenizer, texts, batch_size, max_seq_length)
+    examples = [texts_of(item) for item in data]
+    scores = text_scores(model, tokenizer, examples, batch_size, max_seq_length)
     results = []
-    for text, row in zip(texts, F.softmax(paddle.to_tensor(scores), axis=-1).numpy(), strict=True):
+    probabilities = F.softmax(paddle.to_tensor(scores), axis=-1).numpy()
+    for example, row in zip(examples, probabilities, strict=True):
         best = int(row.argmax())
         results.append(
             {
-                "text": text,
+                **example,
                 "label": names[best],
                 "probability": float(row[best]),
                 "probabilities": {names[i]: float(p) for i, p in enumerate(row)},
@@ -127,15 +131,14 @@ def predict(
 def text_scores(
     model: paddle.nn.Layer,
     tokenizer,
-    texts: Sequence[str],
+    texts: Sequence[str | Mapping],
     batch_size: int = 32,
     max_seq_length: int = 128,
 ) -> np.ndarray:
-    """A classifier's logits of texts, float32 [texts, classes], in the order given."""
-    check_texts(texts)
-    rows = [
-        convert_example({"text": text}, tokenizer, max_seq_length, is_test=True) for text in texts
-    ]
+    """A classifier's logits of texts or pairs, float32 [texts, classes], in the order given."""
+    examples = [texts_of(text) for text in texts]
+    check_texts([text for example in examples for text in example.values()])
+    rows = [convert_example(one, tokenizer, max_seq_length, is_test=True) for one in examples]
     batchify = batchify_fn(tokenizer, is_test=True)
 
     def run(batch: list[tuple]) -> np.ndarray:
