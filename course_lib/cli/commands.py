@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from course_lib import compression, data, deploy, runtime, training
@@ -33,6 +33,7 @@ from course_lib.runtime.outputs import (
 
 CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
 MOST_CLASSES = 100  # whose probabilities predict writes; of more, the most probable ones
+FIRST_STEPS = 10  # of training, whose time tells how long it will take
 FEW_STEPS = 50  # of training; with fewer a classifier has hardly left its start
 TASK = "text_classification"
 SENTENCES = {
@@ -52,6 +53,7 @@ TRAINING: Table = {
     ),
     "--learning_rate": argument("peak (default: what suits the model)", type=positive),
     "--epochs": argument("passes over the training file", 3, type=whole(1)),
+    "--max_steps": argument("stop after so many steps", type=whole(1)),
     "--seed": argument("of everything random", 42, type=shared.SEED),
     "--resume": argument(
         "go on with the training in --output_dir, from its newest checkpoint or the one named",
@@ -185,6 +187,7 @@ def train(
         output_dir=output_dir / CHECKPOINT_DIR,
         resume=resume,
         log_dir=output_dir / LOG_DIR,
+        progress=True if sys.stderr.isatty() else _estimate([]),
     )
     models.save_model(model, tokenizer, output_dir / MODEL_DIR)
     metrics = {"task": TASK, "train_examples": len(train_ds)}
@@ -201,6 +204,20 @@ def _advise(steps: int) -> None:
     if steps < FEW_STEPS:
         advice = "more --epochs or a smaller --batch_size teach more"
         print(f"only {steps} steps of training: {advice}", file=sys.stderr)
+
+
+def _estimate(times: list[float]) -> Callable[[int, int], None]:
+    """Say once how long the training will take, where no bar says it."""
+
+    def after(step: int, total: int) -> None:
+        if len(times) <= FIRST_STEPS:
+            times.append(time.perf_counter())
+            left = (times[-1] - times[0]) / FIRST_STEPS * (total - step)
+            if len(times) > FIRST_STEPS:
+                about = f"{left:.0f} seconds" if left < 100 else f"{left / 60:.0f} minutes"
+                print(f"step {step} of {total}, about {about} left", file=sys.stderr)
+
+    return after
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -305,10 +322,8 @@ def _compress(words: Sequence[str]) -> None:
     from paddlenlp.data import DataCollatorWithPadding
     from paddlenlp.datasets import MapDataset
     from paddlenlp.trainer import CompressionArguments
-    from paddlenlp.utils.log import logger
 
     args = shared.trainer_arguments(rest, CompressionArguments, COMPRESS, prog)
-    logger.set_level("WARNING")
     output = OutputDir(args.output_dir, "compress")
     runtime.select_device(args.device if "--device" in options.given else None)
     args.device = paddle.get_device().split(":")[0]

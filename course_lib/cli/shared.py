@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -115,6 +116,7 @@ def _make_parser(prog: str, description: str, commands: Commands) -> argparse.Ar
 def run_command(prog: str, description: str, commands: Commands, argv: Words | None) -> int:
     """Run one command (by default the process's); give its exit status, as `exit_status` does."""
     words = list(sys.argv[1:] if argv is None else argv)
+    os.environ.setdefault("GLOG_minloglevel", "1")  # of Paddle's C++: warnings, no notes
     nothing: Any = (None, "", {})
     function, _, table = commands.get(words[0] if words else "", nothing)
     own = table is None
@@ -149,7 +151,9 @@ def own_arguments(words: Words, table: Table, prog: str) -> tuple[argparse.Names
 def trainer_arguments(words: Words, arguments: type, table: Table, prog: str) -> Any:
     """Parse PaddleNLP's arguments of a Trainer (a dataclass); the table's are in the help only."""
     from paddlenlp.trainer import PdArgumentParser
+    from paddlenlp.utils.log import logger
 
+    logger.set_level("WARNING")  # else it lists all arguments
     options: Any = {"prog": prog, "allow_abbrev": False, "conflict_handler": "resolve"}
     parser = PdArgumentParser((arguments,), **options)
     for flag, keywords in table.items():
@@ -159,6 +163,7 @@ def trainer_arguments(words: Words, arguments: type, table: Table, prog: str) ->
     )
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    trainer.disable_tqdm = trainer.disable_tqdm or not sys.stderr.isatty()
     return trainer
 
 

@@ -87,7 +87,7 @@ def fit(
     keep_checkpoints: int = 2,
     resume: bool | str | os.PathLike = False,
     log_dir: str | os.PathLike | None = None,
-    progress: bool = True,
+    progress: bool | Callable[[int, int], None] = True,
 ) -> dict[str, list]:
     """Train a classifier and evaluate it after each epoch.
 
@@ -110,7 +110,7 @@ def fit(
         resume: True goes on from the newest checkpoint in `output_dir` (from the start when there
             is none); a path goes on from that one. Without it, a new run replaces old checkpoints.
         log_dir: where VisualDL scalars go.
-        progress: show a bar.
+        progress: show a bar; or a function, called after each step with its number and the total.
 
     Returns:
         What happened, as lists. One entry per step: "step" (from 1), "loss" (nats),
@@ -131,7 +131,7 @@ def fit(
     settings["total_steps"] = total_steps
     run = Run(model, optimizer, scheduler, settings, output_dir, keep_checkpoints, log_dir)
     run.restore(resume)
-    bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=not progress)
+    bar = tqdm(total=total_steps, initial=run.step, unit="step", disable=progress is not True)
     model.clear_gradients()  # an interrupted training may have left some
     with training_mode(model), bar, run:
         while run.step < total_steps and not run.stopped:
@@ -148,6 +148,8 @@ def fit(
 
                 bar.update()
                 bar.set_postfix(epoch=run.epoch + 1, loss=f"{float(loss):.4f}", refresh=False)
+                if callable(progress):
+                    progress(run.step, total_steps)
                 if run.step == total_steps:
                     break
                 within = run.batch < epoch_steps
