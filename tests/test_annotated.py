@@ -194,24 +194,6 @@ def test_pairs_in_every_format(tmp_path):
     assert unlabelled.data == [{"sentence1": a, "sentence2": b} for a, b, _ in PAIRS]
 
 
-HEAD = "sentence1\tsentence2\tlabel\n好\t坏\t1\n好\t坏\t0\n"
-# fmt: off
-BAD_PAIRS = [
-    ("no header", "a.tsv", "好\t坏\t1\n", r"line 1: no column 'sentence1' in the header"),
-    ("empty", "a.tsv", HEAD + "好\t\t1\n", r"line 4: empty text"),
-    ("key", "a.jsonl", '{"sentence1": "a", "label": 1}', "line 1: no key 'sentence2'.*sentence1"),
-    ("type", "a.jsonl", '{"sentence1": "a", "sentence2": [], "label": 1}',
-     r"line 1: sentence2 is a JSON array"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize(("name", "content", "message"), cases(BAD_PAIRS))
-def test_a_bad_pair_file_is_refused_with_its_line(tmp_path, name, content, message):
-    with pytest.raises(InputError, match=message):
-        read_pairs(write(tmp_path, content, name))
-
-
 # --- questions --------------------------------------------------------------------------------
 
 CONTEXT = " 王明在北京，李红也在北京。"

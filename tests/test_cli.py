@@ -194,22 +194,12 @@ def test_a_trained_model_is_exported_and_answers_alike(tiny, tmp_path, capsys):
     assert "course_lib.hierarchical export" in refused(capsys, other)
 
 
-BAD_FILES = {
-    "empty text": ("text\tlabel\n\t好\n好\t差\n", "line 2"),
-    "label seen once": ("text\tlabel\n一\t好\n二\t好\n三\t差\n", "line 4"),
-    "undecodable": ("text\tlabel\n一\t好\n".encode() + b"\xff\xfe\t\xff\n", "line 3"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_FILES)
-def test_a_bad_training_file_is_refused(case, files, tiny, capsys):
-    content, hint = BAD_FILES[case]
-    content = content if isinstance(content, bytes) else content.encode()
+def test_a_bad_training_file_is_refused(files, tiny, capsys):
+    content = "text\tlabel\n\t好\n好\t差\n".encode()
     files["train"].write_bytes(content)
     message = refused(capsys, train_arguments(files, tiny))
-    assert "train.tsv" in message and hint in message
+    assert "train.tsv, line 2" in message and not files["out"].exists()
     assert files["train"].read_bytes() == content
-    assert not files["out"].exists()
 
 
 def test_an_unknown_label_in_dev_is_refused(files, tiny, capsys):

@@ -28,14 +28,14 @@ BUDGETS = {
     "compression": 2300,
     "deploy": 1800,
     "tasks": 4000,
-    "cli": 1000,
+    "cli": 1050,
     "notebook": 900,
 }
 LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
     "course_lib/runtime": 1766,
     "course_lib/models": 1598,
-    "course_lib without chapters": 18_100,
+    "course_lib without chapters": 18_277,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60

@@ -20,7 +20,7 @@ from pathlib import Path
 from course_lib import compression, data, deploy, runtime, training
 from course_lib.cli import shared
 from course_lib.cli.shared import MODEL_DIR, Commands, Table, argument, positive, switch
-from course_lib.data.examples import texts_of
+from course_lib.data.examples import TEXTS
 from course_lib.runtime import InputError, atomic_file, errors
 from course_lib.runtime.commands import whole
 from course_lib.runtime.outputs import (
@@ -120,7 +120,7 @@ DOCTOR: Table = {"--json": switch("for machines")}
 def _train(args: argparse.Namespace) -> None:
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "train", go_on=bool(args.resume), keep=CHECKPOINTS)
-    splits = shared.read_splits(args)
+    splits = shared.read_files(args)
     with output.claim():
         _, _, metrics = train(splits, output_dir, **shared.values(args, TRAINING))
     python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
@@ -158,16 +158,15 @@ def train(
     device = runtime.select_device(device)
     runtime.seed_everything(seed)
     train_ds = splits["train"]
-    examples = [texts_of(example) for example in train_ds]
     model, tokenizer = models.load_backbone(
         model_name_or_path,
         label_list=train_ds.label_list,
-        vocab_texts=[text for texts in examples for text in texts.values()],
+        vocab_texts=[example[key] for example in train_ds for key in TEXTS if key in example],
         problem_type="single_label_classification",
     )
     max_seq_length = _checked_length(max_seq_length, model)
     model.config.max_seq_length = max_seq_length  # so that predict cuts texts where training did
-    model.config.task = "pair" if len(examples[0]) > 1 else "text"
+    model.config.task = "text" if "text" in train_ds[0] else "pair"
     learning_rate = learning_rate or models.suggested_learning_rate(model)
     loaders = {
         name: data.create_dataloader(split, tokenizer, name, batch_size, max_seq_length, seed=seed)
@@ -223,7 +222,7 @@ def _estimate(times: list[float]) -> Callable[[int, int], None]:
 def _evaluate(args: argparse.Namespace) -> None:
     config = shared.trained_config(args.model_dir)
     labels = config["labels"]
-    test_ds, _ = shared.layout(args, config).read(args.test_file, labels)
+    test_ds = shared.read_files(args, config)["test"]
     runtime.select_device(args.device)
     model, tokenizer, length = _load_trained(args.model_dir, args.max_seq_length)
     sizes = {"batch_size": args.batch_size, "max_seq_length": length}
@@ -251,8 +250,7 @@ def _predict(args: argparse.Namespace) -> None:
             print("type one text a line, then end with Ctrl-D", file=sys.stderr)
     if args.output_file != "-":
         shared.check_output(args.output_file, args.input_file)
-    source = sys.stdin if args.input_file == "-" else args.input_file
-    texts, _ = shared.layout(args, config).read(source, require_label=False)
+    texts = shared.read_files(args, config)["input"]
     runtime.select_device(args.device)
     model, tokenizer, length = _load_trained(args.model_dir, args.max_seq_length)
     sizes = {"batch_size": args.batch_size, "max_seq_length": length}
@@ -313,7 +311,7 @@ def _compress(words: Sequence[str]) -> None:
     names = config["labels"]
     if options.dev_file and not options.train_file:
         raise InputError("--dev_file", "is given without --train_file", "both, or neither")
-    splits = shared.read_splits(options, config) if options.train_file else {}
+    splits = shared.read_files(options, config) if options.train_file else {}
 
     from course_lib.data.readers import listed
     from course_lib.models import suggested_learning_rate

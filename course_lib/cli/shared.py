@@ -33,19 +33,16 @@ Commands = dict[str, tuple[Callable[[Any], "int | None"], str, "Table | None"]]
 Words = Sequence[str]
 
 
-def positive(text: str) -> float:
-    """An argparse type: a finite number above 0."""
+def positive(text: str, below: float = float("inf")) -> float:
+    """An argparse type: a number above 0 and below a limit."""
     value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    if not 0 < value < below:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {below:g}")
     return value
 
 
 def _share(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
-    return value
+    return positive(text, 1)
 
 
 def argument(text: str, default: Any = None, **keywords) -> Argument:
@@ -172,7 +169,7 @@ def values(args: argparse.Namespace, table: Table) -> dict[str, Any]:
     return {name: value for name, value in vars(args).items() if f"--{name}" in table}
 
 
-def layout(args: argparse.Namespace, trained: dict[str, Any] | None = None) -> Layout:
+def _layout(args: argparse.Namespace, trained: dict[str, Any] | None = None) -> Layout:
     """How the files are laid out, as the options say.
 
     Args:
@@ -195,23 +192,26 @@ def layout(args: argparse.Namespace, trained: dict[str, Any] | None = None) -> L
     return Layout(**(PAIR_COLUMNS if task == "pair" else {}) | fields)
 
 
-def read_splits(
+def read_files(
     args: argparse.Namespace, trained: dict[str, Any] | None = None
 ) -> dict[str, MapDataset]:
-    """Read --train_file, --dev_file and --test_file, or hold out --dev_share of the first as dev.
+    """Read the files that the options name, those of --input_file without labels.
+
+    Where no --dev_file is named, --dev_share of the training file is held out for it.
 
     Args:
         trained: the configuration of the model, whose labels these are; None collects them.
     """
-    how, labels = layout(args, trained), None if trained is None else trained["labels"]
+    how, labels = _layout(args, trained), None if trained is None else trained["labels"]
     rows = {}
-    for name in SPLITS:
+    for name in (*SPLITS, "input"):
         path = getattr(args, f"{name}_file", None)
         if path is not None:
-            rows[name], labels = how.read(path, labels)
+            source = sys.stdin if path == "-" else path
+            rows[name], labels = how.read(source, labels, require_label=name != "input")
     if "dev" in rows and args.dev_share is not None:
         raise InputError("--dev_share", "is given beside --dev_file", "one of them")
-    if "dev" not in rows:
+    if "train" in rows and "dev" not in rows:
         share, count = args.dev_share or DEV_SHARE, len(rows["train"])
         rows["train"], rows["dev"] = split_dev(rows["train"], share)
         told = f"no --dev_file: {len(rows['dev'])} of {count} examples are held out as dev"

@@ -15,7 +15,7 @@ import os
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -186,13 +186,6 @@ def read_texts(source: str | os.PathLike | IO, **layout) -> list[str]:
         InputError: no text at all, an empty line between texts, or what `read_examples` refuses.
     """
     return [row["text"] for row in Layout(**layout).read(source, require_label=False)[0]]
-
-
-def texts_of(example: str | Mapping[str, Any]) -> dict[str, Any]:
-    """What an example holds of text: a text by its key "text", a pair by its two keys."""
-    if not isinstance(example, Mapping):
-        return {"text": example}
-    return {key: example[key] for key in TEXTS if key in example} or {"text": example["text"]}
 
 
 def _open(source, layout: Layout, wanted: dict[str, str]) -> tuple[str | Path, str, str]:

@@ -146,10 +146,7 @@ def fit(
                 run.end_step(float(loss), logits, labels, optimizer.get_lr())
                 scheduler.step()
 
-                bar.update()
-                bar.set_postfix(epoch=run.epoch + 1, loss=f"{float(loss):.4f}", refresh=False)
-                if callable(progress):
-                    progress(run.step, total_steps)
+                _show(bar, progress, run, float(loss), total_steps)
                 if run.step == total_steps:
                     break
                 within = run.batch < epoch_steps
@@ -171,6 +168,13 @@ def _check(counts: dict[str, int | None], monitor: str, dev_loader) -> None:
     one_of("monitor", monitor, ("dev_accuracy", "dev_loss"))
     if counts["early_stopping"] and dev_loader is None:
         raise InputError("early_stopping", "has nothing to watch", "a dev_loader")
+
+
+def _show(bar: tqdm, progress, run: Run, loss: float, total: int) -> None:
+    bar.update()
+    bar.set_postfix(epoch=run.epoch + 1, loss=f"{loss:.4f}", refresh=False)
+    if callable(progress):
+        progress(run.step, total)
 
 
 def _total_steps(loader: paddle.io.DataLoader, epochs: int, max_steps: int | None) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from course_lib.data import batchify_fn, convert_example
 from course_lib.data.batching import map_by_length
-from course_lib.data.examples import texts_of
+from course_lib.data.examples import TEXTS
 from course_lib.data.features import IGNORED
 from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
@@ -111,7 +111,7 @@ def predict(
     names = model.config.id2label
     if isinstance(data, (str, bytes, Mapping)):
         raise InputError("data", f"is one {type(data).__name__}", "a list of texts or examples")
-    examples = [texts_of(item) for item in data]
+    examples = [item if isinstance(item, Mapping) else {"text": item} for item in data]
     scores = text_scores(model, tokenizer, examples, batch_size, max_seq_length)
     results = []
     probabilities = F.softmax(paddle.to_tensor(scores), axis=-1).numpy()
@@ -119,7 +119,7 @@ def predict(
         best = int(row.argmax())
         results.append(
             {
-                **example,
+                **{key: example[key] for key in TEXTS if key in example},
                 "label": names[best],
                 "probability": float(row[best]),
                 "probabilities": {names[i]: float(p) for i, p in enumerate(row)},
@@ -136,8 +136,8 @@ def text_scores(
     max_seq_length: int = 128,
 ) -> np.ndarray:
     """A classifier's logits of texts or pairs, float32 [texts, classes], in the order given."""
-    examples = [texts_of(text) for text in texts]
-    check_texts([text for example in examples for text in example.values()])
+    examples = [text if isinstance(text, Mapping) else {"text": text} for text in texts]
+    check_texts([example[key] for example in examples for key in TEXTS if key in example])
     rows = [convert_example(one, tokenizer, max_seq_length, is_test=True) for one in examples]
     batchify = batchify_fn(tokenizer, is_test=True)
 
