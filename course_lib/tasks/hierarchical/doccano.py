@@ -57,8 +57,7 @@ def read_doccano(
         if set(labels_before) != set(labels):
             problem = f"the text of line {before} with other labels"
             raise InputError(path, problem, "one set of labels for a text", number)
-        for parts in (label.split(SEPARATOR) for label in labels):
-            paths |= {SEPARATOR.join(parts[:end]) for end in range(1, len(parts) + 1)}
+        paths |= {one for label in labels for one in (*Taxonomy.ancestors(label), label)}
     if not paths:
         raise InputError(path, "holds no labelled text", EXPECTED)
     taxonomy = Taxonomy(sorted(paths))

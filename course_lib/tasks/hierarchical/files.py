@@ -14,7 +14,7 @@ from typing import NoReturn
 from course_lib.data.readers import check_text, read_lines, shown
 from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.visible import is_blank
-from course_lib.tasks.hierarchical.taxonomy import SEPARATOR, Taxonomy
+from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 
 LABELS, DATA = "label.txt", "data.txt"
 SPLITS = ("train.txt", "dev.txt", "test.txt")
@@ -196,8 +196,7 @@ def _scan_labels(path: Path, complete: bool) -> tuple[list[str], list[InputError
         lines.setdefault(label, number)
     labels: dict[str, None] = {}
     for label, number in lines.items():
-        parts = label.split(SEPARATOR)
-        for above in (SEPARATOR.join(parts[:end]) for end in range(1, len(parts))):
+        for above in Taxonomy.ancestors(label):
             if above not in lines and above not in labels:
                 labels[above] = None
                 if not complete:

@@ -92,7 +92,8 @@ class Taxonomy:
         """The label right above one; None at the top."""
         return label.rpartition(SEPARATOR)[0] or None
 
-    def ancestors(self, label: str) -> tuple[str, ...]:
+    @staticmethod
+    def ancestors(label: str) -> tuple[str, ...]:
         """All labels above one, from the top down, without itself."""
         parts = label.split(SEPARATOR)
         return tuple(SEPARATOR.join(parts[:end]) for end in range(1, len(parts)))
