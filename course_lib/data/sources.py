@@ -54,6 +54,11 @@ def read_shipped(name: str) -> str:
         InputError: the file is missing or is not the one that data/SHA256SUMS names.
     """
     folder = runtime.data_dir()
+    for file in (folder / CHECKSUMS, folder / name):
+        if not file.is_file():
+            expected = f"data/{CHECKSUMS} and data/{name.partition('/')[0]}/ of the course's "
+            expected += f"repository, copied to {folder}; or COURSE_DATA, the name of its data/"
+            raise InputError(file, "does not exist", expected)
     sums = _unix(read_bytes(folder / CHECKSUMS)).decode("utf-8", "replace")
     content = _unix(read_bytes(folder / name))
     if f"{hashlib.sha256(content).hexdigest()}  {name}" not in sums.split("\n"):

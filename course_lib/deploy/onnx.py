@@ -32,12 +32,12 @@ TABLES = "course_lib.tables"  # key of the file's metadata
 _CONVERT = """
 import os, sys
 made, _ = os.dup(1), os.dup2(2, 1)  # what paddle2onnx prints is not the model
-import course_lib, paddle2onnx
+import PACKAGE, paddle2onnx
 program, weights, opset = sys.argv[1:]
 settings = {"auto_upgrade_opset": False, "verbose": False}
 with open(made, "wb") as file:
     file.write(paddle2onnx.export(program, weights, None, int(opset), **settings))
-"""
+""".replace("PACKAGE", machine.PACKAGE)
 
 
 def convert(source: str | os.PathLike) -> Path:

@@ -21,7 +21,7 @@ DRIVER = "450.80"  # what NVIDIA demands for CUDA 11; 520 is the one that came w
 
 _PROBE = """
 import sys
-import course_lib
+import PACKAGE
 import numpy as np
 import paddle
 index, cuda = int(sys.argv[1]), paddle.is_compiled_with_cuda()
@@ -36,7 +36,7 @@ y.sum().backward()
 z = x @ x
 z = (z - z.mean(1, keepdims=True)) / np.sqrt(z.var(1, keepdims=True) + 1e-5)
 print("PROBE", "ok" if np.allclose(y.numpy(), z, atol=1e-3) else "wrong")
-"""
+""".replace("PACKAGE", machine.PACKAGE)
 
 # What the output of a failed computation means: a pattern, the problem and the fix.
 _FAILURES = (

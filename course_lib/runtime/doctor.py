@@ -36,11 +36,11 @@ SHOWN += ("numpy", "snownlp")
 
 _IMPORTS = """
 import sys
-import course_lib
+import PACKAGE
 for name in sys.argv[1:]:
     print("IMPORTING", name, flush=True)
     __import__(name)
-"""
+""".replace("PACKAGE", machine.PACKAGE)
 
 # What an import's last words mean. The first match counts.
 _IMPORT_FIXES = (
@@ -117,7 +117,7 @@ def _imports(
     status, output, reason = machine.run([sys.executable, "-c", code, *names], timeout)
     if status == 0:
         return _Finding(OK, "imports", f"{', '.join(names)} can be imported")
-    begun = ["course_lib", *re.findall(r"^IMPORTING (\S+)", output, re.MULTILINE)]
+    begun = [machine.PACKAGE, *re.findall(r"^IMPORTING (\S+)", output, re.MULTILINE)]
     fix = next(fix for pattern, fix in _IMPORT_FIXES if re.search(pattern, reason))
     return _Finding(BROKEN, "imports", f"{begun[-1]} cannot be imported: {reason}", fix)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+PACKAGE = (__package__ or "").removesuffix(".runtime")  # the library's name, where it was copied to
 QUERY = "--query-gpu=name,compute_cap,driver_version,memory.total"
 
 
@@ -91,11 +92,11 @@ def usable_memory(root: Path = Path("/")) -> int | None:
 
 
 def child_environment() -> dict[str, str]:
-    """Return this process's environment for a child that imports course_lib.
+    """Return this process's environment for a child that imports PACKAGE.
 
     The child finds it even where it is neither installed nor in the child's working directory.
     """
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[__name__.count(".")])
     path = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
 
@@ -103,7 +104,7 @@ def child_environment() -> dict[str, str]:
 def run(
     command: Sequence[str], timeout: float | None = None, **variables: str
 ) -> tuple[int | None, str, str]:
-    """Run a command that may crash or hang, in a child that can import course_lib.
+    """Run a command that may crash or hang, in a child that can import PACKAGE.
 
     Args:
         variables: of its environment.
