@@ -126,7 +126,7 @@ def test_a_shipped_file_that_was_damaged_is_refused(copied, name, load):
     ):
         load()
     (copied / sources.CHECKSUMS).unlink()
-    with pytest.raises(InputError, match="SHA256SUMS: does not exist; .* copied to .*COURSE_DATA"):
+    with pytest.raises(InputError, match=r"SHA256SUMS: does not exist; .* copied to .*COURSE_DATA"):
         load()
 
 
