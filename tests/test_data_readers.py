@@ -264,7 +264,7 @@ SORTED = "label,review\n1,早餐好\n1,房间大\n0,太吵\n0,又脏\n"  # as Ch
 
 
 def test_columns_are_chosen_from_a_header(tmp_path):
-    path = write(tmp_path, "a.csv", SORTED)
+    path = write(tmp_path, "a.csv", SORTED.replace("\n", ",,\n"))  # spreadsheets add empty columns
     dataset = read_examples(path, text_column="review")
     assert dataset[0] == {"text": "早餐好", "label": 1} and dataset.label_list == ["0", "1"]
     named = read_examples(path, text_column="review", label_names=["差", "好"])
@@ -287,7 +287,13 @@ def test_columns_are_chosen_from_a_header(tmp_path):
     [
         ("a.csv", SORTED, {}, r"line 1: no column 'text' .*--text_column review, or .*--columns"),
         ("a.csv", SORTED, {"columns": ["label", "text"]}, r"line 1: a header \('label', 'review'"),
-        ("a.csv", "y" + SORTED[5:], {"columns": ["label", "text"]}, r"line 1: a header"),
+        (
+            "a.csv",
+            "rating" + SORTED[5:],
+            {"columns": ["y", "text"]},
+            r"no column 'label' in columns",
+        ),
+        ("a.csv", "Rating" + SORTED[5:], {"columns": ["label", "text"]}, r"line 1: a header"),
         ("a.csv", SORTED, {"text_column": "review", "label_names": ["差"]}, "line 2: the label 1;"),
         ("a.csv", SORTED, {"text_column": "label"}, "text_column: is 'label' twice"),
         ("a.csv", SORTED + "1,\n", {"text_column": "review"}, "line 6: empty text in 'review'"),

@@ -46,7 +46,10 @@ TEXTS = ("text", "sentence1", "sentence2")  # the keys of an example that hold t
 
 _MARK = "\ufeff"  # the byte order mark
 _NUMBER = re.compile(r"-?\d+")
-_HEADER_WORDS = {"text", "label", "review", "sentence", "content", *PAIR_COLUMNS.values()}
+_HEADER_WORD = re.compile(  # what no text or label is, but the name of a column
+    r"(?i)(text|label|sentence|query|question|answer)s?[ _]?[ab12]?|q?id|index|review|content"
+    r"|title|comment|score|rating|class|category|文本|内容|评论|标签|类别"
+)
 
 
 @dataclass(frozen=True)
@@ -262,10 +265,10 @@ def _table_rows(
         if names is None:
             raise InputError(where, "holds no line", "a header and at least one example")
         names, source = [name.strip() for name in names], "the header"
-    if len(set(names)) < len(names):
-        problem = f"{source} repeats a name ({listed(names)})"
-        raise InputError(where, problem, "each name once", line)
     for name in wanted:
+        if names.count(name) > 1:
+            problem = f"{source} repeats the name {name!r} ({listed(names)})"
+            raise InputError(where, problem, "each name once", line)
         if name not in names:
             problem = f"no column {name!r} in {source} ({listed(names)})"
             raise InputError(where, problem, _renamed(name, names, wanted, source), line)
@@ -276,7 +279,7 @@ def _table_rows(
             raise InputError(where, problem, f"{len(names)} ({listed(names)})", line)
         if source == "columns" and number == 0:
             first = [field.strip() for field in fields]
-            if set(first) & _HEADER_WORDS or any(map(str.__eq__, first, names)):
+            if any(map(_HEADER_WORD.fullmatch, first)) or any(map(str.__eq__, first, names)):
                 problem = f"a header ({listed(first)}) though columns were named"
                 expected = "--text_column and --label_column, which choose from a header"
                 raise InputError(where, problem, expected, line)
