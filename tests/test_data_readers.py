@@ -287,12 +287,6 @@ def test_columns_are_chosen_from_a_header(tmp_path):
     [
         ("a.csv", SORTED, {}, r"line 1: no column 'text' .*--text_column review, or .*--columns"),
         ("a.csv", SORTED, {"columns": ["label", "text"]}, r"line 1: a header \('label', 'review'"),
-        (
-            "a.csv",
-            "rating" + SORTED[5:],
-            {"columns": ["y", "text"]},
-            r"no column 'label' in columns",
-        ),
         ("a.csv", "Rating" + SORTED[5:], {"columns": ["label", "text"]}, r"line 1: a header"),
         ("a.csv", SORTED, {"text_column": "review", "label_names": ["差"]}, "line 2: the label 1;"),
         ("a.csv", SORTED, {"text_column": "label"}, "text_column: is 'label' twice"),

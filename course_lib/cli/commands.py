@@ -174,7 +174,7 @@ def train(
     }
     about = f"{len(train_ds)} examples, {len(train_ds.label_list)} labels, device {device}"
     print(f"{about}, seed {seed}, learning rate {learning_rate:g}", file=sys.stderr)
-    _advise(len(loaders["train"]) * epochs if max_steps is None else max_steps)
+    _advise(FEW_STEPS if max_steps else len(loaders["train"]) * epochs)
     history = training.fit(
         model,
         loaders["train"],

@@ -127,7 +127,8 @@ class Layout:
         for line, row in rows:
             if row["label"] not in ids:
                 problem = f"unknown label {shown(row['label'])}"
-                raise InputError(where, problem, f"one of {listed(labels)}", line)
+                numbers = ", or --label_names where they are numbers" * row["label"].isdecimal()
+                raise InputError(where, problem, f"one of {listed(labels)}{numbers}", line)
             examples.append({**row, "label": ids[row["label"]]})
         return examples, labels
 
@@ -289,7 +290,7 @@ def _table_rows(
 def _renamed(name: str, names: Iterable[str], wanted: dict[str, str], source: str) -> str:
     """How to say which column is meant, by name where only one is left."""
     option = {"label": "label_column", "sentence2": "text_pair_column"}.get(wanted[name])
-    left = [other for other in names if other not in wanted]
+    left = [other for other in names if other and other not in wanted]
     said = f"--{option or 'text_column'} {left[0] if len(left) == 1 else 'NAME'}"
     if source == "the header":
         said += ", or for a file without a header --columns with a name for each column"

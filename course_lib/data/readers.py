@@ -172,7 +172,8 @@ def check_text(text: str, where: str | os.PathLike, line: int, column: str | Non
     if is_blank(text):
         hidden = f": nothing in {text[:6]!a} can be seen" if text.strip() else ""
         field = f" in {column!r}" if column else ""
-        raise InputError(where, f"empty text{field}{hidden}", "a text", line)
+        also = ", or --skip_empty to leave such rows out" if column else ""
+        raise InputError(where, f"empty text{field}{hidden}", f"a text{also}", line)
     if len(text) > MAX_TEXT:
         problem = f"a text of {len(text):,} characters"
         raise InputError(where, problem, f"at most {MAX_TEXT:,}", line)
