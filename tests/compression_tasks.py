@@ -1,7 +1,5 @@
 """Tiny tasks and a CompressTrainer for each, that the tests of compression share."""
 
-from __future__ import annotations
-
 import copy
 import functools
 

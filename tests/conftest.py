@@ -1,7 +1,5 @@
 """Fixtures that several files share. A test must not change the tokenizer: make a copy."""
 
-from __future__ import annotations
-
 import logging
 
 import course_lib  # noqa: F401, before anything that may import paddle

@@ -1,7 +1,5 @@
 """The course's kernel for programs that look for kernels themselves: nbval and nbgrader."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

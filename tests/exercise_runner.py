@@ -7,8 +7,6 @@ answer (also as nbgrader would run it), one without a `return`, the solution and
 are tried, each in a copy of the namespace, so that no answer can reach a later cell.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """A tiny tree, texts in which characters give the labels away, and a tiny model for the tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import course_lib  # noqa: F401

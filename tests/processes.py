@@ -1,7 +1,5 @@
 """Processes that tests start: one, or two that write into one directory at once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A tiny model, a batch and some steps that the tests of the recipes about training share."""
 
-from __future__ import annotations
-
 from course_lib.training.loop import seed_step
 from course_lib.training.steps import accumulate
 

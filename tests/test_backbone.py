@@ -1,7 +1,5 @@
 """The backbone that ships, and what it was pretrained on."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.util
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints: exact resumption, kills at any moment, damage and other settings in words."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Normalised Chinese and the way back, and what a tokenizer does not know."""
 
-from __future__ import annotations
-
 import random
 import unicodedata
 

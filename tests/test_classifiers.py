@@ -1,7 +1,5 @@
 """The text CNN, and words from PaddleNLP's JiebaTokenizer and Vocab."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """Every strategy of CompressTrainer from end to end, on tiny models."""
 
-from __future__ import annotations
-
 import course_lib  # noqa: F401
 from course_lib.deploy import Predictor, export_model
 

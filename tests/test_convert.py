@@ -1,7 +1,5 @@
 """Weights between PyTorch's names and PaddleNLP's."""
 
-from __future__ import annotations
-
 import json
 
 import course_lib

@@ -1,7 +1,5 @@
 """The corpora that the course ships: reviews, People's Daily, the tree and the questions."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Conversion, batchify, the length-grouped sampler and the loader."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import random

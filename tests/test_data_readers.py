@@ -1,7 +1,5 @@
 """Readers of a user's own files: what they give, and the one line that bad input gets."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Distillation: its losses by NumPy, narrowed models against cut ones, several widths at once."""
 
-from __future__ import annotations
-
 import course_lib  # noqa: F401
 from course_lib.compression import importance, narrow, narrowed, prune, reorder, soft_cross_entropy
 from course_lib.compression.distillation import DistillTrainer, _hidden_error

@@ -1,7 +1,5 @@
 """The doctor: every finding that is not fine names its fix, and it works where paddle does not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

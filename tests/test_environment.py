@@ -1,7 +1,5 @@
 """Locks, environment.yml, Makefile and bootstrap notebook say the same, and say it correctly."""
 
-from __future__ import annotations
-
 import ast
 import importlib.metadata
 import json

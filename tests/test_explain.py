@@ -1,7 +1,5 @@
 """Attributions, hidden states and attention."""
 
-from __future__ import annotations
-
 from course_lib.models.patches import upstream_layer_norm
 from course_lib.runtime import InputError
 from course_lib.tasks.explain import attribution, hooks

@@ -1,7 +1,5 @@
 """Pairs, tagged tokens and questions as ids; offsets that map back to the text."""
 
-from __future__ import annotations
-
 import random
 import unicodedata
 

@@ -1,7 +1,5 @@
 """The script that chapter 05 starts, kills, resumes and launches."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """Official files: what the writers wrote, PaddleNLP's own readers give back unchanged."""
 
-from __future__ import annotations
-
 import json
 import random
 

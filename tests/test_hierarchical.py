@@ -1,7 +1,5 @@
 """Trees and graphs of labels, the guide's files with all their faults, and doccano."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import chain

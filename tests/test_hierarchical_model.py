@@ -1,7 +1,5 @@
 """Train, evaluate, predict, export and prune a tiny classifier of seven labels."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The CPU kernels: right to 1e-5, random as they should be, and out of the way elsewhere."""
 
-from __future__ import annotations
-
 import os
 
 from course_lib.models import blocks, kernels, load_backbone, patches

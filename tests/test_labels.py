@@ -1,7 +1,5 @@
 """Uneven classes, learning curves, augmentation: each recipe's effect, and bad input."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 

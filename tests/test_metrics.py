@@ -1,7 +1,5 @@
 """Span F1, answers to questions and the bootstrap of F1, beside seqeval and PaddleNLP."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Backbones: fresh, saved, loaded, and refused in words."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

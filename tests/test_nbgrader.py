@@ -5,8 +5,6 @@ nbgrader needs packages that clash with the course's, so it lives in an environm
 kernel that it starts is the course's.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import shutil

@@ -1,7 +1,5 @@
 """tools/new_chapter.py: its skeleton runs and passes the tests of all chapters."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

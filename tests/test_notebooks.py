@@ -1,7 +1,5 @@
 """The chapters, and the tool that makes the learner's editions of them."""
 
-from __future__ import annotations
-
 import ast
 import configparser
 import functools

@@ -1,7 +1,5 @@
 """ONNX Runtime gives what the model in Python gives; what cannot be converted is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

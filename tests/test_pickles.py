@@ -1,7 +1,5 @@
 """A forged pickle in the place of each file that may be one runs nothing; manifests of models."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

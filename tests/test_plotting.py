@@ -1,7 +1,5 @@
 """Figures: they draw what they are given, in a font that has the glyphs."""
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools

@@ -1,7 +1,5 @@
 """Widgets: they draw anew, and a saved page shows a figure in their place."""
 
-from __future__ import annotations
-
 import base64
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Masked language modelling on one's own texts."""
 
-from __future__ import annotations
-
 import copy
 
 import course_lib

@@ -1,7 +1,5 @@
 """The index of questions: complete, and true of the chapters."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import unquote

@@ -1,7 +1,5 @@
 """The repository: lazy packages, sizes, documents, and no network."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Tuning, device, profiles, seeding; each import order and tuning in a process of its own."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Semantic search: encoders that learn, an index that finds, a judge that reorders."""
 
-from __future__ import annotations
-
 import math
 import random
 import threading

@@ -1,7 +1,5 @@
 """Mistakes that would give a wrong result without a word, and are refused by name."""
 
-from __future__ import annotations
-
 import course_lib  # noqa: F401
 from course_lib.chapters.ch20 import recall_at_k
 from course_lib.cli import commands as cli

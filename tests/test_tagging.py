@@ -1,7 +1,5 @@
 """Taggers, the CRF, LAC and its labels, and the term tree."""
 
-from __future__ import annotations
-
 import itertools
 
 import course_lib  # noqa: F401

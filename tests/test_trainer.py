@@ -1,7 +1,5 @@
 """CourseTrainer: exact resumption, its callbacks, errors in words, and what upstream does."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@ A test names the arguments that it is about and the status that it shows: `@show
 fixture makes sure that it has set each of them, a test compares all statuses with the page's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import itertools

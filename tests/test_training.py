@@ -1,7 +1,5 @@
 """The loop, evaluation and prediction."""
 
-from __future__ import annotations
-
 import course_lib  # noqa: F401
 from course_lib.notebook.visual_logs import read_scalars
 from course_lib.runtime import InputError

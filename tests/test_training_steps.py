@@ -1,7 +1,5 @@
 """Steps of a training, its switches, and its processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 When upstream mends one of these, correct the chapter and drop the test.
 """
 
-from __future__ import annotations
-
 import course_lib  # noqa: F401  (before paddle)
 
 import pytest

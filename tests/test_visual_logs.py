@@ -1,7 +1,5 @@
 """VisualDL's logs read back, its page started, fetched and photographed."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import os

@@ -1,7 +1,5 @@
 """Words found, kept whole, added with sensible vectors, saved, hidden, and measured."""
 
-from __future__ import annotations
-
 import copy
 
 import course_lib  # noqa: F401

@@ -1,7 +1,5 @@
 """Sizes of tiny models, and the one that tests of exports and services share."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

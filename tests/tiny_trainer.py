@@ -4,8 +4,6 @@
 the number of a step, a child of the process is killed after that step, and the process resumes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

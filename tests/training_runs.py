@@ -1,7 +1,5 @@
 """A tiny task and a tiny model that the training tests share."""
 
-from __future__ import annotations
-
 import hashlib
 
 from course_lib.data import create_dataloader

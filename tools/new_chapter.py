@@ -198,7 +198,7 @@ def write_chapter(number: int, title: str, companion: bool = False) -> list[Path
     texts = {wrong: WRONG.replace("NN", nn), ROOT / "README.md": with_row(nn, title, name)}
     if companion:
         path = ROOT / "course_lib" / "chapters" / f"ch{nn}.py"
-        texts[path] = f'"""What only chapter {nn} uses."""\n\nfrom __future__ import annotations\n'
+        texts[path] = f'"""What only chapter {nn} uses."""\n'
     for path, text in texts.items():
         with atomic_file(path) as file:
             file.write(text)

@@ -1,7 +1,5 @@
 """Figures and experiments of chapter 01."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from course_lib.notebook.style import (

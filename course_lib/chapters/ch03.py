@@ -1,7 +1,5 @@
 """Figures of chapter 03, and its tokenizer of words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from course_lib.notebook.style import COLORS, INK, MUTED, CourseFigure, drawable

@@ -1,7 +1,5 @@
 """Figures and scores of chapter 04, and the names among which its cloze reader chooses."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple

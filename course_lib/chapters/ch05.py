@@ -9,8 +9,6 @@ On GPUs leave out `--backend gloo` and say `--devices 0,1`; on several machines 
 `--nnodes 2 --master ADDRESS:PORT`, the same line on each. Batch sizes are those of one process.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Chapter 06: which kernels a model really runs on, and what a limit costs."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Figures and experiments of chapter 10."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from graphlib import TopologicalSorter
 

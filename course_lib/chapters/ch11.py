@@ -6,8 +6,6 @@ the two have in common is the order in which they use them. So a new model of th
 turned into a program too, and the weights of both are paired in their order of use.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

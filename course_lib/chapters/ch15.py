@@ -1,7 +1,5 @@
 """Chapter 15: the comparison of remedies against imbalance, and the chapter's figures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from course_lib.notebook.style import (

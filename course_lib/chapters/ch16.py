@@ -1,7 +1,5 @@
 """Chapter 16: what first vectors are worth, and what a dictionary gives a classifier."""
 
-from __future__ import annotations
-
 import math
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Figures and experiments of chapter 17."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Chapter 19: a tagger with a CRF against one without, and the chapter's figures."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Chapter 20: pairs out of texts, a search by characters, recall, ways to search, distillation."""
 
-from __future__ import annotations
-
 import math
 import re
 import time

@@ -1,7 +1,5 @@
 """Embedding tables in INT8: the largest part of a small Chinese model's file."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Paddle's static programs: a mode of their own, and loading them."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

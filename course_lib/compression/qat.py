@@ -9,8 +9,6 @@ the inputs of matrix products have scales in it, and everything between them is 
 So here the trained weights and scales go into a program as `quantize_static` writes it.
 """
 
-from __future__ import annotations
-
 import atexit
 import copy
 import os

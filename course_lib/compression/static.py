@@ -8,8 +8,6 @@ cost the course's classifier ten points; and the order of its operators, which c
 What does not work in paddle 2.6.2 is refused with the reason (`check_options`).
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Paddle Inference on the CPU, in FP32 or in real INT8, and what its C++ code prints."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

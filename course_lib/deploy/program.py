@@ -1,7 +1,5 @@
 """What a .pdmodel file says about itself, and whether a batch fits it; read without running it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ A client that opens hundreds of connections, or sends a head byte by byte or wit
 otherwise use up the memory and the file descriptors of the service.
 """
 
-from __future__ import annotations
-
 from asyncio import TimerHandle
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol

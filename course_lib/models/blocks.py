@@ -1,7 +1,5 @@
 """Work on a tensor's own memory with NumPy, block by block, shared among threads."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

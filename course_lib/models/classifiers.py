@@ -4,8 +4,6 @@ It reads ids of words or characters, padded on the right, and gives the same log
 padding a batch has. `fit`, `evaluate` and `predict` take it as they take a transformer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import paddle

@@ -5,8 +5,6 @@ other way round: [outputs, inputs] in PyTorch, [inputs, outputs] in Paddle. Embe
 and the masked-LM decoder (which shares the embeddings) are equal in both.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The transformer encoder inside a PaddleNLP model: where it is, and how to freeze its layers."""
 
-from __future__ import annotations
-
 from course_lib.runtime import InputError
 
 import paddle

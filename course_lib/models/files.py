@@ -4,8 +4,6 @@ The course writes safetensors and JSON, which hold names and numbers only, so lo
 code. The pickles of others are read by `course_lib.models.pickles`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -10,8 +10,6 @@ order. A dropout mask draws one number from paddle's generator, and from that a 
 block. Each PyLayer takes one tensor: `paddle.grad` by some of several fails in paddle 2.6.2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -17,8 +17,6 @@ ERNIE tokenizer, with which PaddleNLP would run what a model's files hold.
 What has to happen before paddle is imported is in `course_lib.runtime.tuning` and `imports`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import pickle

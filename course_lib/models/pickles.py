@@ -5,8 +5,6 @@ unpickler reads them that knows arrays, dicts, lists, numbers and texts, and ref
 else, unless the caller trusts the file. `course_lib.models.patches` has PaddleNLP use it.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import re

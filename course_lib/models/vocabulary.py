@@ -1,7 +1,5 @@
 """A character vocabulary for a model that starts from nothing."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable

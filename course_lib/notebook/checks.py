@@ -10,8 +10,6 @@ While the answer is blank it prints "not solved yet" and the notebook goes on; w
 wrong, the assertion's hint is raised; when it is right, one green line is printed.
 """
 
-from __future__ import annotations
-
 import ast
 import linecache
 import os

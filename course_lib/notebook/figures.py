@@ -1,7 +1,5 @@
 """Figures that two or more chapters draw: plain data in, a figure out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from course_lib.notebook.style import (

@@ -5,8 +5,6 @@ common colour vision; series differ in marker and line as well. The font is a su
 CJK (data/fonts, SIL Open Font License).
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Iterator, Mapping
@@ -88,14 +86,14 @@ class CourseFigure(Figure):
         with _course_style(self._settings):
             super().__init__(**options)
 
-    def __enter__(self) -> CourseFigure:
+    def __enter__(self) -> "CourseFigure":
         self._style.enter_context(_course_style(self._settings))
         return self
 
     def __exit__(self, *error: object) -> None:
         self._style.close()
 
-    def finish(self, alt: str, plain: Axis | None = None) -> CourseFigure:
+    def finish(self, alt: str, plain: Axis | None = None) -> "CourseFigure":
         """Give the drawn figure its text alternative and a size in whole pixels.
 
         Args:

@@ -1,7 +1,5 @@
 """VisualDL without leaving the notebook: its logs as a table, its page for as long as needed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A figure to play with, and one beside it for readers who have no widget front end."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any

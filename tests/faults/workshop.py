@@ -4,8 +4,6 @@ Importing Paddle takes longer than a run, so `python tests/faults/workshop.py` i
 computes nothing, and forks for each line of JSON that it reads.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

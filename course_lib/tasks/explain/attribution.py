@@ -1,7 +1,5 @@
 """Why a model predicts a label: what each token of a text contributes to its score."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Looking inside a model: the states of its layers, and where its heads look."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Texts with labels that stand in a tree or a DAG. Names load on first use."""
 
-from __future__ import annotations
-
 from course_lib.runtime.lazy import lazy
 
 __all__, __getattr__, __dir__ = lazy(

@@ -4,8 +4,6 @@ A line gets its own labels and nothing else. (Upstream's converter kept a list t
 to line, so the last text had every label there was: PaddleNLP issue 3790.)
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ A file is read up to its first fault (`read_dataset`), or the faults of a direct
 (`validate`). Both use the same rules, so what the second passes, the first reads.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How good predicted sets of labels are: the guide's report, in scikit-learn's figures."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Labels and what stands above them: the paths of a tree."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 

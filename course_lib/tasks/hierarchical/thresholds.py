@@ -1,7 +1,5 @@
 """From probabilities to labels: a threshold a label, and sets that the hierarchy allows."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from course_lib.runtime import InputError

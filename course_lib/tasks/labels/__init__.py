@@ -1,7 +1,5 @@
 """Few, unbalanced and augmented labels. Names load on first use."""
 
-from __future__ import annotations
-
 from course_lib.runtime.lazy import lazy
 
 __all__, __getattr__, __dir__ = lazy(

@@ -1,7 +1,5 @@
 """Data augmentation: copies in which some words are changed, or filled in anew."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Classes of very different sizes: subsets, sampling, focal loss and a decision threshold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from course_lib.runtime import InputError

@@ -9,8 +9,6 @@ pairs of texts that belong together; the negatives are the other texts of the ba
 the index wrongly found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from course_lib.data import batchify_fn, convert_example, convert_pair_example

@@ -3,8 +3,6 @@
 The models that make the vectors are in `course_lib.tasks.search.encoders`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -164,7 +162,7 @@ class SentenceIndex:
         return Path(directory)
 
     @classmethod
-    def load(cls, directory: str | os.PathLike) -> SentenceIndex:
+    def load(cls, directory: str | os.PathLike) -> "SentenceIndex":
         """Read what `save` wrote; one that is replaced meanwhile is read as before or as after.
 
         Raises:
@@ -173,7 +171,7 @@ class SentenceIndex:
         return read_unmixed(directory, lambda: cls._read(Path(directory)))
 
     @classmethod
-    def _read(cls, directory: Path) -> SentenceIndex:
+    def _read(cls, directory: Path) -> "SentenceIndex":
         expected = "what SentenceIndex.save wrote"
         files = read_manifest(directory, expected)
         if files.keys() != {VECTORS, SENTENCES}:

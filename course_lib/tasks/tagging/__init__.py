@@ -3,8 +3,6 @@
 Names load on first use.
 """
 
-from __future__ import annotations
-
 from course_lib.runtime.lazy import lazy
 
 __all__, __getattr__, __dir__ = lazy(

@@ -1,7 +1,5 @@
 """A linear-chain CRF whose loss fits its decoder: PaddleNLP's layer with its loss fixed."""
 
-from __future__ import annotations
-
 import paddle
 from paddle import nn
 from paddle.text import viterbi_decode

@@ -6,8 +6,6 @@ Deep Bi-GRU-CRF Network", arXiv:1807.01882). Its weights come from the installed
 0.1.0 (Apache-2.0), in ONNX; here they are Paddle's again, and can be trained.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec

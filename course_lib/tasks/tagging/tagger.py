@@ -3,8 +3,6 @@
 FAQ: should a CRF go on top of a pretrained model to extract entities, and how?
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

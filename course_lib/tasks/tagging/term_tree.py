@@ -16,8 +16,6 @@ several terms may share one alias. Empty columns at the end of a line may be lef
 and lines that begin with #, are ignored.
 """
 
-from __future__ import annotations
-
 import os
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -70,7 +68,7 @@ class TermTree:
         self.longest = 0  # characters of the longest name or alias
 
     @classmethod
-    def read(cls, path: str | os.PathLike) -> TermTree:
+    def read(cls, path: str | os.PathLike) -> "TermTree":
         """Read a file of terms in the format that this module's docstring describes.
 
         Raises:

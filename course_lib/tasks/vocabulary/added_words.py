@@ -5,8 +5,6 @@ save_model(model, tokenizer, "directory")  # of course_lib.models
 model, tokenizer = load_with_words("directory", AutoModelForMaskedLM)
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Words of your own: finding them in a corpus, and cutting texts so that they stay whole."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

@@ -3,8 +3,6 @@
 The vocabulary stays as it is; all characters of a word are hidden together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from course_lib.runtime import InputError
