@@ -82,11 +82,18 @@ def refused(capsys, arguments: list[str]) -> str:
     return errors[0]
 
 
-def test_train_evaluate_predict(files, tiny, capsys):
+def test_train_evaluate_predict(files, tiny, capsys, monkeypatch):
     arguments = train_arguments(files, tiny, "--test_file", str(files["dev"]))
     assert cli.main(arguments) == 0
-    figures = last_json(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    figures = last_json(out)
     assert figures["train_examples"] == 32
+    baseline = figures["baseline"]
+    assert (
+        baseline["split"] == "test"
+        and "on test: a linear baseline on TF-IDF has accuracy 1.000" in err
+    )
+    assert baseline["difference"] == pytest.approx(figures["test_accuracy"] - 1)
     assert 0 <= figures["dev_accuracy"] <= 1 and figures["test_accuracy"] == figures["dev_accuracy"]
     written = {path.name for path in files["out"].iterdir()}
     assert written == {"checkpoints", "logs", "metrics.json", "model", "run.json", ".lock"}
@@ -99,6 +106,24 @@ def test_train_evaluate_predict(files, tiny, capsys):
     assert sum(cell["count"] for cell in scores["confusion"]) == len(ROWS)
     hits = [one["count"] for one in scores["confusion"] if one["label"] == one["predicted"]]
     assert sum(hits) / len(ROWS) == scores["test_accuracy"]
+    assert "baseline" not in scores
+    mistakes = files["out"].parent / "mistakes.jsonl"
+    wrong = write_tsv(mistakes.with_name("wrong.tsv"), [(GOOD[0], "差"), *ROWS])
+    words = ["evaluate", "--model_dir", model_dir, "--test_file", str(wrong)]
+    words += ["--train_file", str(files["train"]), "--mistakes_file", str(mistakes)]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert cli.main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["precision", "recall", "f1", "support"] and len(lines) > 6
+    assert cli.main([*words, "--json"]) == 0
+    scores = last_json(capsys.readouterr().out)
+    told = [json.loads(line) for line in mistakes.read_text(encoding="utf-8").splitlines()]
+    assert len(told) == sum(c["count"] for c in scores["confusion"] if c["label"] != c["predicted"])
+    assert GOOD[0] in {row["text"] for row in told} and told[0]["label"] != told[0]["predicted"]
+    assert [row["probability"] for row in told] == sorted(r["probability"] for r in told)[::-1]
+    assert scores["baseline"] == {**scores["baseline"], "accuracy": round(8 / 9, 4)}
+    assert f"accuracy {scores['test_accuracy']:.3f}, macro F1 {scores['macro_f1']:.3f}" in lines
+    assert "is read by this command" in refused(capsys, [*words[:-1], str(wrong)])
 
     output = files["out"].parent / "predictions.jsonl"
     arguments = ["predict", "--model_dir", model_dir, "--input_file", str(files["dev"])]
@@ -106,7 +131,7 @@ def test_train_evaluate_predict(files, tiny, capsys):
     results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [result["text"] for result in results] == [text for text, _ in ROWS]
     right = sum(r["label"] == label for r, (_, label) in zip(results, ROWS, strict=True))
-    assert right / len(ROWS) == scores["test_accuracy"]
+    assert right / len(ROWS) == figures["dev_accuracy"]
     assert all(r["probability"] == max(r["probabilities"].values()) for r in results)
 
 

@@ -1,4 +1,4 @@
-"""The tools that built the corpora: the same bits again, audits, the tables of data/README.md."""
+"""The tools that built the corpora: the same bits again, the tables of data/README.md."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import re
 
 import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
-from course_lib.data import load_cloze, load_pairs, load_reviews, sources
+from course_lib.data import load_reviews, sources
 from course_lib.data.people_daily import text
-from tools.corpora import cloze, pairs, people_daily, reviews
 from tools.corpora.__main__ import CORPORA, main
-from tools.corpora.reporting import interval, read_audit
+from tools.corpora.reporting import interval
 
 import pytest
 from processes import python
@@ -61,59 +60,3 @@ def test_no_text_of_others_is_shipped():
 def test_intervals_are_wilsons():
     assert interval(15, 200) == "4.6% to 12.0%" and interval(0, 200) == "0.0% to 1.9%"
     assert interval(104, 104) == "96.4% to 100.0%"
-
-
-# --- audits -----------------------------------------------------------------------------------
-
-
-def test_the_audit_of_the_reviews_judges_what_was_drawn():
-    rows = read_audit("reviews")
-    assert [row["id"] for row in rows] == reviews.draw_audit() and len(rows) == 200
-    labels = {row["id"]: row["label"] for split in load_reviews(["dev", "test"]) for row in split}
-    for row in rows:
-        expected = "cannot tell"
-        if row["read_as"] != "cannot tell":
-            agrees = ("negative", "positive").index(row["read_as"]) == labels[row["id"]]
-            expected = "agree" if agrees else "wrong label"
-        assert row["judgement"] == expected
-        assert row["reason"].isascii() and len(row["reason"]) > 10
-
-
-def test_the_audit_of_the_pairs_judges_what_was_drawn():
-    rows = read_audit("pairs")
-    assert [row["id"] for row in rows] == pairs.draw_audit() and len(rows) == 200
-    labels = {row["id"]: ("different", "same")[row["label"]] for d in load_pairs() for row in d}
-    for row in rows:
-        assert row["verdict"] in pairs.VERDICTS
-        if row["read_as"] == "cannot tell":
-            assert row["verdict"] == "cannot tell"
-        else:
-            assert (row["read_as"] == labels[row["id"]]) == (row["verdict"] == "agree"), row["id"]
-        assert bool(row["reason"]) == (row["verdict"] != "agree")
-
-
-def test_the_audit_of_the_organisations_judges_what_the_rules_find():
-    rows = read_audit("people_daily")
-    drawn = people_daily.draw_audit()
-    assert len(drawn) == 200 and {int(row["id"][5:]) for row in rows} == set(drawn)
-    for line in drawn:
-        of_line = [row for row in rows if row["id"] == f"line-{line:05d}" and row["start"]]
-        judged = [(int(r["start"]), int(r["end"])) for r in of_line if r["verdict"] != "missed"]
-        assert judged == people_daily.organisations(line)
-        assert all(r["verdict"] in people_daily.VERDICTS and r["reason"].isascii() for r in of_line)
-    counts = people_daily.baseline()
-    assert 0.6 < people_daily.span_f1(counts["all"]) < 0.85
-    assert counts["unseen"][2] > 0.2 * counts["all"][2]
-
-
-def test_the_audit_of_the_questions_gives_the_published_figures():
-    rows = read_audit("cloze")
-    assert len({row["id"] for row in rows}) == len(rows)
-    answers = {row["id"]: row["answers"] for row in [*load_cloze("dev"), *load_cloze("gold")]}
-    for kind, prefix, at_least in (("generated", "line", 100), ("by hand", "gold", 60)):
-        judged = [row for row in rows if row["id"].startswith(prefix) and row["id"] in answers]
-        agree = sum(row["answer"] in answers[row["id"]] for row in judged)
-        assert len(judged) >= at_least
-        counts = cloze.audit_figures()[kind]
-        assert (counts["read"], counts["agree"]) == (len(judged), agree)
-        assert {row["sure"] for row in judged} <= {"yes", "no"}

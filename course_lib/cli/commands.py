@@ -13,9 +13,9 @@ import os
 import shutil
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from course_lib import compression, data, deploy, runtime, training
 from course_lib.cli import shared
@@ -33,6 +33,7 @@ from course_lib.runtime.outputs import (
 
 CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
 MOST_CLASSES = 100  # whose probabilities predict writes; of more, the most probable ones
+MOST_PAIRS = 10  # of confused classes that evaluate shows
 FIRST_STEPS = 10  # of training, whose time tells how long it will take
 FEW_STEPS = 50  # of training; with fewer a classifier has hardly left its start
 TASK = "text_classification"
@@ -72,7 +73,15 @@ TRAIN: Table = {
     **shared.READING,
 }
 TESTED: Table = {"--test_file": argument(shared.LABELLED, required=True)}
-EVALUATE: Table = TRAINED | TESTED | shared.RUN | shared.READING
+EVALUATE: Table = {
+    **TRAINED,
+    **TESTED,
+    "--train_file": argument("of the model: trains a linear baseline on it, to compare with"),
+    "--mistakes_file": argument("JSONL, gets what is wrong, the surest mistakes first"),
+    "--json": switch("as JSON; by default a table, on a terminal"),
+    **shared.RUN,
+    **shared.READING,
+}
 PREDICT: Table = {
     **TRAINED,
     "--input_file": argument("TXT, TSV, CSV or JSONL; - (default) reads lines of text", "-"),
@@ -122,7 +131,15 @@ def _train(args: argparse.Namespace) -> None:
     output = OutputDir(output_dir, "train", go_on=bool(args.resume), keep=CHECKPOINTS)
     splits = shared.read_files(args)
     with output.claim():
-        _, _, metrics = train(splits, output_dir, **shared.values(args, TRAINING))
+        *trained, metrics = train(splits, output_dir, **shared.values(args, TRAINING))
+    last = "test" if "test" in splits else "dev"
+    sizes = {"batch_size": args.batch_size, "max_seq_length": trained[0].config.max_seq_length}
+    answers = training.predict(trained[0], splits[last], trained[1], **sizes)
+    labels, train_ds = splits[last].label_list, splits["train"]
+    results = training.classifier_results(splits[last], answers, labels, train_ds, args.seed)
+    if "baseline" in results:
+        print(f"on {last}: {_baseline_line(results['baseline'])}", file=sys.stderr)
+        metrics["baseline"] = {"split": last, **results["baseline"]}
     python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
     next_step = f"{python} -m course_lib predict --model_dir {output_dir / MODEL_DIR}"
     print(f"now try: {next_step}", file=sys.stderr)
@@ -222,23 +239,56 @@ def _estimate(times: list[float]) -> Callable[[int, int], None]:
 def _evaluate(args: argparse.Namespace) -> None:
     config = shared.trained_config(args.model_dir)
     labels = config["labels"]
-    test_ds = shared.read_files(args, config)["test"]
+    if args.mistakes_file:
+        shared.check_output(args.mistakes_file, args.test_file, args.train_file or args.test_file)
+    splits = shared.read_files(args, config)
+    test_ds = splits["test"]
     runtime.select_device(args.device)
     model, tokenizer, length = _load_trained(args.model_dir, args.max_seq_length)
     sizes = {"batch_size": args.batch_size, "max_seq_length": length}
     predictions = training.predict(model, test_ds, tokenizer, **sizes)
-    pairs = Counter(
-        (labels[example["label"]], result["label"])
-        for example, result in zip(test_ds, predictions, strict=True)
-    )
-    right = sum(count for (true, predicted), count in pairs.items() if true == predicted)
-    # pairs that occur, the most frequent first: a whole matrix of 7,000 classes is 149 MB
-    confusion = [
-        {"label": true, "predicted": predicted, "count": count}
-        for (true, predicted), count in pairs.most_common()
-    ]
-    results = {"test_examples": len(test_ds), "test_accuracy": round(right / len(test_ds), 4)}
-    shared.print_json({"task": TASK, **results, "labels": labels, "confusion": confusion})
+    results = training.classifier_results(test_ds, predictions, labels, splits.get("train"))
+    if args.mistakes_file:
+        mistakes = [
+            {**e, "label": label, "predicted": p["label"], "probability": p["probability"]}
+            for e, p in zip(test_ds, predictions, strict=True)
+            if (label := labels[e["label"]]) != p["label"]
+        ]
+        mistakes.sort(key=lambda row: -row["probability"])
+        shared.write_results(mistakes, args.mistakes_file)
+    if sys.stdout.isatty() and not args.json:
+        print(*_result_lines(results), sep="\n")
+    else:
+        results["test_accuracy"] = results.pop("accuracy")
+        shared.print_json(
+            {"task": TASK, "test_examples": len(test_ds), "labels": labels, **results}
+        )
+
+
+def _result_lines(results: dict[str, Any]) -> list[str]:
+    """A table and sentences; of many classes those with the lowest F1."""
+    import pandas as pd
+
+    frame = pd.DataFrame.from_dict(results["classes"], orient="index")
+    if len(frame) > MOST_CLASSES:
+        frame = frame.nsmallest(MOST_CLASSES, "f1")
+    with pd.option_context("display.unicode.east_asian_width", True):
+        lines = frame.to_string(float_format="{:.3f}".format).splitlines()
+    lines.append("accuracy {accuracy:.3f}, macro F1 {macro_f1:.3f}".format(**results))
+    wrong = [pair for pair in results["confusion"] if pair["label"] != pair["predicted"]]
+    lines += ["most often confused:"] * bool(wrong)
+    for pair in wrong[:MOST_PAIRS]:
+        lines.append(f"{pair['count']:6}  {pair['label']} taken for {pair['predicted']}")
+    return lines + ([_baseline_line(results["baseline"])] if "baseline" in results else [])
+
+
+def _baseline_line(baseline: dict[str, float]) -> str:
+    verdict = "these texts do not tell which is better"
+    if not baseline["low"] <= 0 <= baseline["high"]:
+        verdict = f"the {'model' if baseline['low'] > 0 else 'baseline'} is better"
+    interval = "{difference:+.3f} (95% interval {low:+.3f} to {high:+.3f})".format(**baseline)
+    told = f"a linear baseline on TF-IDF has accuracy {baseline['accuracy']:.3f}"
+    return f"{told}, the model {interval}: {verdict}"
 
 
 def _predict(args: argparse.Namespace) -> None:

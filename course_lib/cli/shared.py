@@ -197,7 +197,7 @@ def read_files(
 ) -> dict[str, MapDataset]:
     """Read the files that the options name, those of --input_file without labels.
 
-    Where no --dev_file is named, --dev_share of the training file is held out for it.
+    A command that takes --dev_share holds that out of the training file if no --dev_file is named.
 
     Args:
         trained: the configuration of the model, whose labels these are; None collects them.
@@ -211,7 +211,7 @@ def read_files(
             rows[name], labels = how.read(source, labels, require_label=name != "input")
     if "dev" in rows and args.dev_share is not None:
         raise InputError("--dev_share", "is given beside --dev_file", "one of them")
-    if "train" in rows and "dev" not in rows:
+    if "train" in rows and "dev" not in rows and "dev_share" in args:
         share, count = args.dev_share or DEV_SHARE, len(rows["train"])
         rows["train"], rows["dev"] = split_dev(rows["train"], share)
         told = f"no --dev_file: {len(rows['dev'])} of {count} examples are held out as dev"

@@ -6,12 +6,13 @@ from course_lib.runtime.lazy import lazy
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,
-    answers="Answer answer_f1 decode_answers exact_match normalize_answer",
+    answers="Answer answer_f1 decode_answers exact_match",
     callbacks="NotebookProgressCallback ThroughputCallback trainer_history",
     checkpoint="Checkpoint find_checkpoints load_plain save_plain",
     loop="create_optimizer fit",
     metrics="paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
     prediction="evaluate predict",
     reproducibility="SWITCHES reproducible",
+    results="classifier_results",
     trainer="CourseTrainer",
 )

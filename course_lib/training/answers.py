@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     score: float
 
 
-def normalize_answer(text: str) -> str:
+def _normalized(text: str) -> str:
     """Lower case, no punctuation, no articles (a, an, the), single spaces; 3.5 becomes 35.
 
     The rules of SQuAD's evaluate-v1.1.py (Rajpurkar et al., 2016), where punctuation is every
@@ -45,7 +45,7 @@ def normalize_answer(text: str) -> str:
 
 def exact_match(prediction: str, answers: Sequence[str]) -> float:
     """1.0 where the prediction is one of the accepted answers, both normalized; 0.0 elsewhere."""
-    return float(normalize_answer(prediction) in _accepted(answers))
+    return float(_normalized(prediction) in _accepted(answers))
 
 
 def answer_f1(prediction: str, answers: Sequence[str]) -> float:
@@ -59,7 +59,7 @@ def answer_f1(prediction: str, answers: Sequence[str]) -> float:
     Args:
         answers: all accepted ones; where none has a letter, the empty prediction is right.
     """
-    predicted = Counter(_TOKEN.findall(normalize_answer(prediction)))
+    predicted = Counter(_TOKEN.findall(_normalized(prediction)))
     best = 0.0
     for answer in _accepted(answers):
         accepted = Counter(_TOKEN.findall(answer))
@@ -74,7 +74,7 @@ def answer_f1(prediction: str, answers: Sequence[str]) -> float:
 def _accepted(answers: Sequence[str]) -> set[str]:
     if isinstance(answers, str) or not answers:  # each character would be an answer
         raise InputError("answers", f"is {answers!r}", "a list of accepted answers")
-    return {normal for normal in map(normalize_answer, answers) if normal} or {""}
+    return {normal for normal in map(_normalized, answers) if normal} or {""}
 
 
 def decode_answers(
