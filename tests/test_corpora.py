@@ -1,7 +1,5 @@
 """The tools that built the corpora: the same bits again, the tables of data/README.md."""
 
-from __future__ import annotations
-
 import os
 import re
 

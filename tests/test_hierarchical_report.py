@@ -1,7 +1,5 @@
 """The report against scikit-learn, thresholds, and sets that the hierarchy allows."""
 
-from __future__ import annotations
-
 import itertools
 
 import course_lib  # noqa: F401

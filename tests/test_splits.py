@@ -1,7 +1,5 @@
 """What the loaders of all corpora have in common: splits, draws, and files that are checked."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

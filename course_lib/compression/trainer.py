@@ -4,8 +4,6 @@
 takes the same arguments and runs all of them.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import itertools

@@ -4,8 +4,6 @@
 found in the normalized text (an entity, an answer) is a span of the original, too.
 """
 
-from __future__ import annotations
-
 import ast
 import unicodedata
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ leaves out a line without a word, the others crash or cut the text. The JSON rea
 and answers without moving answer_start.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence

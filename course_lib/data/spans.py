@@ -1,7 +1,5 @@
 """Entities as spans: read from BIO labels, and looked up in a dictionary of training names."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -11,8 +11,6 @@ words that are [UNK], the first gets one character and the next all the rest, an
 with IndexError. Here each character is followed into its token.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import re
@@ -98,7 +96,7 @@ def words_with_offsets(text: str, tokenizer) -> tuple[list[Pieces], list[Span]]:
     return found, offsets
 
 
-def _asked(text: str, tokenizer, memory: _Memory) -> tuple[list[Pieces], list[Span]]:
+def _asked(text: str, tokenizer, memory: "_Memory") -> tuple[list[Pieces], list[Span]]:
     """`words_with_offsets` of a text that the tokenizer itself cuts."""
     found: list[Pieces] = []
     offsets: list[Span] = []

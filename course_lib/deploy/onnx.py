@@ -1,7 +1,5 @@
 """The same model for ONNX Runtime: converted by paddle2onnx, corrected, checked, and run."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

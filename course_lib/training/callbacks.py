@@ -1,7 +1,5 @@
 """Callbacks of a Trainer: tokens per second, one bar and one figure, and exact steps."""
 
-from __future__ import annotations
-
 import logging
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Checkpoints that a kill at any moment cannot damage, and that name the file that is damaged."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -49,7 +47,7 @@ class Checkpoint:
     best: Arrays | None = None
 
     @classmethod
-    def of(cls, model, optimizer, scheduler, best: Arrays | None = None, **state) -> Checkpoint:
+    def of(cls, model, optimizer, scheduler, best: Arrays | None = None, **state) -> "Checkpoint":
         """Copies of a model's weights, an optimizer's moments and a scheduler's numbers."""
         state["scheduler"] = scheduler.state_dict()
         return cls(model_arrays(model), optimizer_arrays(optimizer, model), state, best)
@@ -83,7 +81,7 @@ class Checkpoint:
         return path
 
     @staticmethod
-    def load(path: str | os.PathLike) -> Checkpoint:
+    def load(path: str | os.PathLike) -> "Checkpoint":
         """Read a checkpoint after comparing every file with the manifest.
 
         Raises:

@@ -1,7 +1,5 @@
 """The training loop: one function that fits on two screens and hides nothing."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Entity scores, and intervals for the difference between two models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from course_lib.data.spans import Span, bio_spans, bio_types

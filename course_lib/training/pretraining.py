@@ -5,8 +5,6 @@ gives it away, and the model learns spelling instead of meaning. jieba says wher
 `course_lib.tasks.vocabulary.pretrain_words` trains, with words of your own if there are any.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 

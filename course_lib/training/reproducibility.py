@@ -1,7 +1,5 @@
 """The same result every time: seeds, switches, and digests to prove it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

@@ -1,7 +1,5 @@
 """Where a run of `fit` stands: how it is saved, resumed, and shown by VisualDL."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -67,7 +65,7 @@ class Run:
             remove_leftovers(self.output_dir)
             self.stale = find_checkpoints(self.output_dir)
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> "Run":
         if self.log_dir is not None:
             from visualdl import LogWriter  # slow to import
 

@@ -1,7 +1,5 @@
 """Training steps: many by a loss of your own, or one on a batch in pieces."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice

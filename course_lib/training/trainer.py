@@ -4,8 +4,6 @@ Everything else is upstream's: arguments, evaluation, logs, prediction, early st
 in comments are those of paddlenlp 2.8.1's trainer/trainer.py.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math
