@@ -90,30 +90,16 @@ def _look_up_int8(block, index: int) -> None:
     table, ids, out = operator.input("W")[0], operator.input("Ids")[0], operator.output("Out")[0]
     padding, shape = operator.attr("padding_idx"), block.var(out).shape
     block._remove_op(index)
-    parts = {}
-    for suffix, dtype, width in (("int8", "int8", shape[-1]), ("scale", "float32", 1)):
-        parts[suffix] = block.create_var(
-            name=f"{out}.{suffix}", shape=[*shape[:-1], width], dtype=dtype
-        )
-        block._insert_op(
-            index + len(parts) - 1,
-            type="lookup_table_v2",
-            inputs={"W": [f"{table}.{suffix}"], "Ids": [ids]},
-            outputs={"Out": [parts[suffix]]},
-            attrs={"padding_idx": padding if suffix == "int8" else -1},
-        )
+    whole = block.create_var(name=f"{out}.int8", shape=shape, dtype="int8")
+    scale = block.create_var(name=f"{out}.scale", shape=[*shape[:-1], 1], dtype="float32")
     cast = block.create_var(name=f"{out}.cast", shape=shape, dtype="float32")
-    block._insert_op(
-        index + 2,
-        type="cast",
-        inputs={"X": [parts["int8"]]},
-        outputs={"Out": [cast]},
-        attrs={"in_dtype": parts["int8"].dtype, "out_dtype": cast.dtype},
-    )
-    block._insert_op(
-        index + 3,
-        type="elementwise_mul",
-        inputs={"X": [cast], "Y": [parts["scale"]]},
-        outputs={"Out": [out]},
-        attrs={"axis": -1},
-    )
+    look_up = "lookup_table_v2"
+    operators = [
+        (look_up, {"W": [f"{table}.int8"], "Ids": [ids]}, whole, {"padding_idx": padding}),
+        (look_up, {"W": [f"{table}.scale"], "Ids": [ids]}, scale, {"padding_idx": -1}),
+        ("cast", {"X": [whole]}, cast, {"in_dtype": whole.dtype, "out_dtype": cast.dtype}),
+        ("elementwise_mul", {"X": [cast], "Y": [scale]}, out, {"axis": -1}),
+    ]
+    for place, (kind, inputs, output, attributes) in enumerate(operators, index):
+        options = {"inputs": inputs, "outputs": {"Out": [output]}, "attrs": attributes}
+        block._insert_op(place, type=kind, **options)

@@ -11,12 +11,6 @@ from course_lib.models.pickles import failure_named
 
 import paddle
 
-_LOGGERS = (
-    "paddle.static.quantization.post_training_quantization",
-    "paddle.static.quantization.quantization_pass",
-    "paddle.static.io",
-)
-
 
 @contextlib.contextmanager
 def static_mode(quiet: bool = False) -> Iterator[paddle.static.Executor]:
@@ -58,13 +52,10 @@ def load_program(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [logger.level for logger in loggers]
-    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        try:
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+    finally:
+        logging.disable(before)
