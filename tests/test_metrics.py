@@ -275,28 +275,6 @@ def test_perfect_scores_give_back_the_answers_of_real_windows(tokenizer):
     assert all(exact_match(r["text"], e["answers"]) for r, e in zip(results, examples, strict=True))
 
 
-def test_paddlenlp_chooses_the_same_answers_where_it_keeps_all_candidates():
-    draw = np.random.RandomState(7)
-    examples = [{"context": "天地玄黄宇宙洪荒", "id": str(index)} for index in range(8)]
-    places = [(place, place + 1) for place in range(8)]
-    features = [
-        _feature(index, places[i : i + 5]) | {"example_id": str(index)}
-        for index in range(8) for i in (0, 3)
-    ]  # fmt: skip
-    logits = draw.randn(2, len(features), 9)
-    rows = _Columns(examples)
-    theirs, *_ = squad.compute_prediction(rows, features, tuple(logits), max_answer_length=3)
-    ours = decode_answers(*logits, features, examples, max_answer_length=3)
-    assert [result["text"] for result in ours] == [theirs[example["id"]] for example in examples]
-
-
-class _Columns(list):
-    """Rows that also give a column by name, as `compute_prediction` wants them."""
-
-    def __getitem__(self, key):
-        return [row[key] for row in self] if isinstance(key, str) else super().__getitem__(key)
-
-
 def test_a_context_without_tokens_is_told_in_words():
     examples = [{"context": " "}, {"context": "天"}]
     features = [_feature(0, []), _feature(1, [(0, 1)])]

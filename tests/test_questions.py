@@ -141,21 +141,6 @@ def test_chapters_and_lists_that_do_not_fit(tmp_path, old, new, told):
         chapter(tmp_path, replaced(CELLS, "*FAQ: Q1.2*", "*FAQ Q1.2*"))
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("Q1.2", "Q1.1"),  # twice
-        ('{"02": []}', '{"02": [5]}'),
-        ("How slow?", "'How | slow?'"),
-        ("- theme: Speed", "- theme: [Speed"),
-    ],
-)
-def test_lists_that_cannot_be_read(tmp_path, old, new):
-    assert old in LIST
-    with pytest.raises(InputError, match=r"questions\.yml"):
-        listed(tmp_path, LIST.replace(old, new))
-
-
 def test_a_page_is_written_compared_and_its_problems_told(tmp_path, capsys):
     page = tmp_path / "docs" / "PAGE.md"
 
