@@ -8,19 +8,4 @@ from course_lib.models.files import read_weights, write_weights
 from course_lib.models.vocabulary import SPECIAL_TOKENS, build_vocabulary
 from course_lib.runtime.settings import trust_pickles
 
-__all__ = [
-    "FRESH",
-    "SPECIAL_TOKENS",
-    "TextCNN",
-    "build_vocabulary",
-    "encoder_of",
-    "freeze_layers",
-    "load_backbone",
-    "read_weights",
-    "save_model",
-    "suggested_learning_rate",
-    "trust_pickles",
-    "write_weights",
-]
-
 patches.apply()

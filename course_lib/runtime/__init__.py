@@ -5,18 +5,3 @@ from course_lib.runtime.errors import InputError
 from course_lib.runtime.files import atomic_directory, atomic_file, check_writable, scratch_dir
 from course_lib.runtime.settings import Profile, data_dir, profile, seed_everything
 from course_lib.runtime.tuning import applied, prepare
-
-__all__ = [
-    "InputError",
-    "Profile",
-    "applied",
-    "atomic_directory",
-    "atomic_file",
-    "check_writable",
-    "data_dir",
-    "prepare",
-    "profile",
-    "scratch_dir",
-    "seed_everything",
-    "select_device",
-]

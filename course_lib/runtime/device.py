@@ -78,13 +78,8 @@ def probe_gpu(index: int = 0, code: str = _PROBE, timeout: float = 180) -> tuple
     if status == "absent":
         return "paddle sees no such GPU", "set COURSE_DEVICE=cpu"
     card = dict(enumerate(machine.gpus())).get(index, machine.GPU("the GPU", ()))
-    end = (
-        "gave wrong numbers"
-        if status == "wrong"
-        else end
-        if exit_status is None
-        else f"failed ({end})"
-    )
+    if exit_status is not None:
+        end = "gave wrong numbers" if status == "wrong" else f"failed ({end})"
     problem, fix = _explain(card, status, end, output)
     return problem, f"{fix}, or run on the CPU, which the course has chosen"
 

@@ -183,12 +183,8 @@ def _kernels() -> str:
 
 
 STEPS: dict[str, Callable[[], str]] = {
-    "zlib": _zlib,
-    "threads": _threads,
-    "mkl": _mkl,
-    "malloc": _malloc,
-    "cuda": _cuda,
-    "kernels": _kernels,
+    step.__name__.removeprefix("_"): step
+    for step in (_zlib, _threads, _mkl, _malloc, _cuda, _kernels)
 }
 
 
