@@ -216,10 +216,7 @@ def holds(name, content):
         ({"architectures": ["ErnieForTokenClassification"]}, "is of Ernie"),
         ({"architectures": [1]}, "architectures are not a list"),
         ({"id2label": ["a", "b"]}, 'its id2label is ["a", "b"]'),
-        (
-            {"id2label": {"0": "a", "2": "b"}},
-            "a name of its own for each id",
-        ),
+        ({"id2label": {"0": "a", "2": "b"}}, "a name of its own for each id"),
         ({"id2label": {"0": "a", "1": "a"}}, "its id2label is"),
         ({"id2label": {"0": "a"}}, "names 1 classes in id2label"),
         ({"id2label": {"0": "\ud800", "1": "b"}}, "config.json: is not JSON"),
