@@ -574,23 +574,6 @@ def test_execute_leaves_the_file_alone_when_a_cell_fails(course, capsys, old, ne
     assert kernels_running() == []
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        *(b"\x89PNG\xff\0", b"# %% tags=3\n", b"# %% tags=[3]\n", b'# %% name=""\n', None),
-        SCRIPT.replace(" points=2", "").encode(),
-        SCRIPT.replace('answer="90-largest"', 'answer="Largest"').encode(),
-    ],
-    ids=range(7),
-)
-def test_what_cannot_be_imported_is_told_in_one_line(course, capsys, script):
-    source, target = course / "bad.py", course / "bad.ipynb"
-    if script is not None:
-        source.write_bytes(script)
-    assert notebooks.main(["import", str(source), str(target)]) == 2 and not target.exists()
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
 CELLS = '"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells"'
 
 

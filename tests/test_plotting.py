@@ -1,7 +1,5 @@
 """Figures and widgets: the same whatever the settings, legible, and they say what they show."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import io

@@ -1,7 +1,5 @@
 """Pruning: importance against finite differences, cut models against masked ones; distillation."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """What every command line of the course shares: types of its options, and how it ends."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -5,8 +5,6 @@ code for compute capability 6.1 to 8.6 and no PTX. The first kernel on a newer c
 process. So a small computation is tried in a subprocess first, and its end is put into words.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

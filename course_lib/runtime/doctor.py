@@ -7,8 +7,6 @@ paddle is imported, and a GPU is tried, in subprocesses whose end it puts into w
 status is 1 when something is broken and 0 otherwise; a notice breaks nothing.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

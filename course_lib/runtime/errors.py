@@ -1,7 +1,5 @@
 """The one error that a user's own input can cause, and checks of numbers that raise it."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import re

@@ -1,7 +1,5 @@
 """Reading whole files, writing that never leaves half of one, locks and scratch_dir."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import ctypes

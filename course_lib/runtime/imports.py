@@ -8,8 +8,6 @@
   delays a machine without a network. It has a flag for "already reported"; the flag is set.
 """
 
-from __future__ import annotations
-
 import importlib.abc
 import importlib.machinery
 import signal

@@ -1,7 +1,5 @@
 """Names of a package that load on first use, so that importing the package stays cheap."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from importlib import import_module

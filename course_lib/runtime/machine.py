@@ -1,7 +1,5 @@
 """Facts about the machine, read with the standard library alone: cores, memory, CPU, GPUs."""
 
-from __future__ import annotations
-
 import math
 import os
 import platform

@@ -4,8 +4,6 @@ A checkpoint, a trained model, an export and an index of sentences each keep suc
 Paddle loads weights that are cut off, and a tokenizer another vocabulary, without a word.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Sizes of a run (`COURSE_PROFILE`), the place of the data (`COURSE_DATA`), seed and trust."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ or "1" for all, "0" for none, or a comma-separated list of their names. The vari
 has set are never overridden.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib.util

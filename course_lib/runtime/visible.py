@@ -1,7 +1,5 @@
 """What can be seen of a text: one rule for readers, labels, words and services."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Answers to questions on a passage: from a model's scores to text, and from text to scores."""
 
-from __future__ import annotations
-
 import re
 import string
 import unicodedata
