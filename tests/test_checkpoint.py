@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import course_lib  # noqa: F401
 from course_lib.runtime import InputError
+from course_lib.runtime.files import clear_leftovers, discard
 from course_lib.training import create_optimizer, find_checkpoints, fit
-from course_lib.training.checkpoint import Checkpoint, remove_checkpoint, remove_leftovers
+from course_lib.training.checkpoint import Checkpoint
 from course_lib.training.run import describe
 
 import numpy as np
@@ -100,12 +101,12 @@ def test_a_kill_before_any_file_operation_leaves_a_complete_checkpoint(tmp_path,
             try:
                 arrays(2).save(directory, 2)  # replaces one
                 arrays(3).save(directory, 3)
-                remove_checkpoint(directory / "checkpoint-00000001")
+                discard(directory / "checkpoint-00000001")
                 os._exit(0)
             finally:
                 os._exit(1)
         _, status = os.waitpid(child, 0)
-        remove_leftovers(directory)
+        clear_leftovers(directory)
         remaining = find_checkpoints(directory)
         for path in remaining:
             Checkpoint.load(path)

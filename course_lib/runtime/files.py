@@ -184,6 +184,25 @@ def _settle(previous: Path, target: Path, trash: Path) -> None:
     shutil.rmtree(trash, ignore_errors=True)
 
 
+def discard(path: Path) -> None:
+    """Delete a directory; a kill half-way leaves nothing that looks like one."""
+    trash = _temporary(path)
+    shutil.rmtree(trash, ignore_errors=True)
+    path.rename(trash)
+    shutil.rmtree(trash, ignore_errors=True)
+
+
+def clear_leftovers(directory: Path) -> None:
+    """Clear what killed processes left half written or half deleted where this one writes alone."""
+    for previous in list(directory.rglob(".*.previous")):
+        target = previous.with_name(previous.name[1:].removesuffix(".previous"))
+        _settle(previous, target, _temporary(target))
+    for path in [path for path in directory.rglob(".*-*") if LEFTOVER.fullmatch(path.name)]:
+        shutil.rmtree(path, ignore_errors=True)  # does nothing to files and links
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
 def _exchange(one: Path, other: Path) -> bool:
     """Let two directories change places in one step, or say that this system or disk cannot."""
     libc: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None

@@ -58,7 +58,7 @@ class OutputDir:
         """
         with lock_directory(self.path), files.writing(self.path, FULL):
             barren = self._check()
-            _clear_leftovers(self.path)
+            files.clear_leftovers(self.path)
             for name in (CHECKPOINT_DIR, LOG_DIR) if barren else ():
                 shutil.rmtree(self.path / name, ignore_errors=True)
             with files.atomic_file(self.path / MARKER) as file:
@@ -97,11 +97,3 @@ class OutputDir:
 
 def _holds_files(path: Path) -> bool:
     return not path.is_dir() or any(not inner.is_dir() for inner in path.rglob("*"))
-
-
-def _clear_leftovers(directory: Path) -> None:
-    """Remove what killed processes were writing in a directory that this one alone holds now."""
-    for path in [path for path in directory.rglob(".*-*") if LEFTOVER.fullmatch(path.name)]:
-        shutil.rmtree(path, ignore_errors=True)  # does nothing to files and links
-        with suppress(OSError):
-            path.unlink()

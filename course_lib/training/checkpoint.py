@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from paddle.base.layer_helper import LayerHelper
 
 REQUIRED = {"model.safetensors", "optimizer.safetensors", "state.json"}
 BEST = "best.safetensors"  # only where early stopping keeps the best weights
-_LEFTOVER = re.compile(r"\.checkpoint-\d{8}\.(tmp-\d+|previous|trash)")
 
 Arrays = dict[str, np.ndarray]
 
@@ -135,29 +133,6 @@ def find_checkpoints(directory: str | os.PathLike, digits: str = r"\d{8}") -> li
     steps = {path: name.fullmatch(path.name) for path in Path(directory).glob("checkpoint-*")}
     found = [(int(step[1]), path) for path, step in steps.items() if step and path.is_dir()]
     return [path for _, path in sorted(found)]
-
-
-def remove_checkpoint(path: Path) -> None:
-    """Delete a checkpoint so that a kill half-way leaves nothing that looks like one."""
-    trash = path.with_name(f".{path.name}.trash")
-    shutil.rmtree(trash, ignore_errors=True)
-    path.rename(trash)
-    shutil.rmtree(trash, ignore_errors=True)
-
-
-def remove_leftovers(directory: str | os.PathLike) -> None:
-    """Clear away what a killed run left half-written or half-deleted."""
-    directory = Path(directory)
-    if not directory.is_dir():
-        return
-    for path in directory.iterdir():
-        if not _LEFTOVER.fullmatch(path.name):
-            continue
-        original = path.with_name(path.name[1:].split(".")[0])
-        if path.suffix == ".previous" and not original.exists():
-            path.rename(original)  # killed between the two renames of a replacement
-        else:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _read(path: Path) -> Checkpoint:

@@ -11,13 +11,8 @@ from typing import Any
 from course_lib.data import ResumableBatchSampler
 from course_lib.data.features import IGNORED
 from course_lib.runtime import InputError
-from course_lib.training.checkpoint import (
-    Checkpoint,
-    find_checkpoints,
-    model_arrays,
-    remove_checkpoint,
-    remove_leftovers,
-)
+from course_lib.runtime.files import clear_leftovers, discard
+from course_lib.training.checkpoint import Checkpoint, find_checkpoints, model_arrays
 from course_lib.training.reproducibility import environment
 
 import numpy as np
@@ -62,7 +57,7 @@ class Run:
         self.writer: Any = None
         self.stale: list[Path] = []  # checkpoints of an older run, which this one replaces
         if self.output_dir is not None:
-            remove_leftovers(self.output_dir)
+            clear_leftovers(self.output_dir)
             self.stale = find_checkpoints(self.output_dir)
 
     def __enter__(self) -> "Run":
@@ -148,7 +143,7 @@ class Run:
             return
         self.check_weights()
         for path in self.stale:
-            remove_checkpoint(path)
+            discard(path)
         self.stale = []
         checkpoint = Checkpoint.of(
             *self.parts,
@@ -160,7 +155,7 @@ class Run:
         )
         checkpoint.save(self.output_dir, self.step)
         for path in find_checkpoints(self.output_dir)[: -self.keep]:
-            remove_checkpoint(path)
+            discard(path)
 
     def restore(self, resume: bool | str | os.PathLike) -> None:
         """Go on from a checkpoint; True takes the newest of `output_dir`, or starts anew.

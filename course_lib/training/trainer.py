@@ -24,14 +24,13 @@ from course_lib.models.files import (
 )
 from course_lib.models.patches import checked_pickles
 from course_lib.runtime import InputError, atomic_file, check_writable
-from course_lib.runtime.files import read_json
+from course_lib.runtime.files import discard, read_json
 from course_lib.runtime.manifest import COMPLETE, check_described, describe_files, verify_files
 from course_lib.training.callbacks import ExactSteps, NotebookProgressCallback
 from course_lib.training.checkpoint import (
     find_checkpoints,
     model_arrays,
     optimizer_arrays,
-    remove_checkpoint,
     restore_optimizer,
 )
 from course_lib.training.checks import (
@@ -127,7 +126,7 @@ class CourseTrainer(Trainer):
                 callback.early_stopping_patience_counter = counter
         elif self.args.should_save:  # with overwrite_output_dir: True must not find them later
             for path in find_checkpoints(self.args.output_dir, r"\d+"):
-                remove_checkpoint(path)
+                discard(path)
         logger = logging.getLogger("PaddleNLP")
         logger.addFilter(_finds_no_pickle)
         try:
