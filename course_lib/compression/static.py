@@ -251,13 +251,7 @@ class _Quantizer(PostTrainingQuantization):
                 ends = histogram[1][0], histogram[1][-1]
                 histogram[0] += np.histogram(values, self._histogram_bins, ends)[0]
 
-    def _sample_mse(self) -> None:
-        self._sample_limits("mse")
-
-    def _sample_emd(self) -> None:
-        self._sample_limits("emd")
-
-    def _sample_limits(self, algo: str) -> None:
+    def _sample_limits(self) -> None:
         """Paddle's search of a limit, on a histogram of the values instead of on all of them."""
         if not self._quantized_threshold:
             self._sample_abs_max()  # for the weights
@@ -268,10 +262,12 @@ class _Quantizer(PostTrainingQuantization):
             largest = float(np.abs(values).max()) or 1e-8
             places = ((values / largest + 1) * (BINS / 2)).astype("int32")
             shares = np.bincount(np.minimum(places, BINS - 1), minlength=BINS) / values.size
-            limit, value = _best_limit(shares, largest, algo)
+            limit, value = _best_limit(shares, largest, self._algo)
             if value <= self._best_calibration_loss.get(name, np.inf):
                 self._best_calibration_loss[name] = value
                 self._quantized_threshold[name] = limit
+
+    _sample_mse = _sample_emd = _sample_limits
 
     def _calculate_kl_hist_threshold(self) -> None:
         algo, self._algo = self._algo, "hist"

@@ -24,7 +24,6 @@ class TextCNN(nn.Layer):
         vocab_size: number of ids.
         num_classes: number of classes.
         pad_id: the id of the padding.
-        dropout: before the linear layer.
         label_list: names of the classes for `predict`.
     """
 
