@@ -3,7 +3,6 @@
 import copy
 import functools
 
-import course_lib  # noqa: F401
 from course_lib.compression import CompressTrainer
 from course_lib.data import convert_example, convert_qa_examples
 

@@ -2,7 +2,6 @@
 
 import logging
 
-import course_lib  # noqa: F401, before anything that may import paddle
 from course_lib import runtime
 
 import pytest

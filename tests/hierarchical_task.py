@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import course_lib  # noqa: F401
 from course_lib.models import load_backbone, save_model
 from course_lib.runtime import seed_everything
 from course_lib.tasks.hierarchical import Taxonomy, write_dataset

@@ -8,7 +8,6 @@ import signal
 import sys
 from types import SimpleNamespace
 
-import course_lib  # noqa: F401
 from course_lib.runtime import InputError
 from course_lib.runtime.files import clear_leftovers, discard
 from course_lib.training import create_optimizer, find_checkpoints, fit

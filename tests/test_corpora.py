@@ -3,7 +3,6 @@
 import os
 import re
 
-import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
 from course_lib.data import load_reviews, sources
 from course_lib.data.people_daily import text

@@ -4,7 +4,6 @@ import itertools
 import re
 from collections import Counter
 
-import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
 from course_lib.chapters.ch04 import candidates
 from course_lib.data import load_review_tree, load_reviews, people_daily, review_tree

@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import course_lib  # noqa: F401
 from course_lib.chapters.ch05 import main
 from course_lib.runtime import InputError
 from course_lib.runtime.files import lock_directory

@@ -9,7 +9,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import course_lib  # noqa: F401
 from course_lib.cli import hierarchical as cli
 from course_lib.cli.shared import _make_parser
 from course_lib.compression import load_pruned, soft_cross_entropy

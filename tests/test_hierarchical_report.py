@@ -2,7 +2,6 @@
 
 import itertools
 
-import course_lib  # noqa: F401
 from course_lib.tasks.hierarchical import (
     Taxonomy,
     decode,

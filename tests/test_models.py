@@ -7,7 +7,6 @@ import socket
 import string
 import tempfile
 
-import course_lib  # noqa: F401
 from course_lib.models import (
     SPECIAL_TOKENS,
     build_vocabulary,

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import course_lib  # noqa: F401, before anything that may import paddle
 from course_lib.notebook.checks import attempted, solved
 from course_lib.runtime import InputError
 from course_lib.runtime.settings import PROFILES

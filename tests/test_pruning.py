@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import course_lib  # noqa: F401
 from course_lib.compression import (
     cut,
     importance,

@@ -1,6 +1,5 @@
 """What `evaluate` says of a classifier, against scikit-learn."""
 
-import course_lib  # noqa: F401
 from course_lib.cli.commands import _result_lines
 from course_lib.training import classifier_results, paired_bootstrap
 

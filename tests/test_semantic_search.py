@@ -5,7 +5,6 @@ import random
 import threading
 import time
 
-import course_lib  # noqa: F401
 from course_lib.chapters.ch20 import (
     CharacterIndex,
     compare_search,

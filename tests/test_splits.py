@@ -8,7 +8,6 @@ import shutil
 from collections import Counter
 from types import SimpleNamespace
 
-import course_lib  # noqa: F401  (before paddle)
 from course_lib import runtime
 from course_lib.data import (
     load_cloze,

@@ -2,7 +2,6 @@
 
 import itertools
 
-import course_lib  # noqa: F401
 from course_lib.chapters.ch19 import compare_crf, rule_crf
 from course_lib.data.people_daily import text
 from course_lib.runtime import InputError, seed_everything

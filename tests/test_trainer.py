@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import course_lib  # noqa: F401
 from course_lib.models.files import read_weights, write_weights
 from course_lib.notebook.visual_logs import read_scalars
 from course_lib.runtime import InputError

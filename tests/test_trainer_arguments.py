@@ -13,7 +13,6 @@ import re
 import sys
 from pathlib import Path
 
-import course_lib  # noqa: F401
 from course_lib.models.files import read_weights
 from course_lib.runtime import InputError
 from course_lib.training import CourseTrainer

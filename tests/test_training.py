@@ -1,6 +1,5 @@
 """The loop, evaluation and prediction."""
 
-import course_lib  # noqa: F401
 from course_lib.notebook.visual_logs import read_scalars
 from course_lib.runtime import InputError
 from course_lib.training import create_optimizer, evaluate, fit, paired_bootstrap, predict

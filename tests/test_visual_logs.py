@@ -9,7 +9,6 @@ import threading
 import urllib.parse
 import urllib.request
 
-import course_lib  # noqa: F401
 from course_lib.notebook import visual_logs
 from course_lib.notebook.visual_logs import read_scalars, screenshot, visualdl_page
 from course_lib.runtime import InputError

@@ -2,7 +2,6 @@
 
 import copy
 
-import course_lib  # noqa: F401
 from course_lib import runtime
 from course_lib.chapters.ch16 import (
     vector_effect,
