@@ -288,7 +288,7 @@ def _baseline_line(baseline: dict[str, float]) -> str:
         verdict = f"the {'model' if baseline['low'] > 0 else 'baseline'} is better"
     interval = "{difference:+.3f} (95% interval {low:+.3f} to {high:+.3f})".format(**baseline)
     told = f"a linear baseline on TF-IDF has accuracy {baseline['accuracy']:.3f}"
-    return f"{told}, the model {interval}: {verdict}"
+    return f"{told}; the model minus the baseline: {interval}: {verdict}"
 
 
 def _predict(args: argparse.Namespace) -> None:
