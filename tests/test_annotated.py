@@ -8,10 +8,10 @@ import random
 import time
 
 import course_lib  # noqa: F401 - before paddle
+from course_lib.chapters.ch02 import write_official
 from course_lib.data import read_bio, read_pairs, read_squad
 from course_lib.data.annotated import MAX_TOKENS
 from course_lib.data.examples import LCQMC_COLUMNS
-from course_lib.data.formats import write_official
 from course_lib.runtime import InputError
 
 import pytest
@@ -102,14 +102,34 @@ def test_an_i_without_its_b_is_refused_or_repaired(tmp_path, form, labels, repai
     with pytest.raises(InputError, match=f"line {line}: "):
         read_bio(path, LABELS)
     for asked in (None, LABELS):
-        assert named(read_bio(path, asked, policy="repair"))[-1] == (tokens, repaired)
+        with pytest.warns(UserWarning, match=rf"a.txt: labels .* read as B-: \d \(lines {line}"):
+            assert named(read_bio(path, asked, policy="repair"))[-1] == (tokens, repaired)
+
+
+def test_other_schemes_become_bio(tmp_path):
+    tokens, bio = list("王小明在京去沪"), ["B-PER", "I-PER", "I-PER", "O", "B-LOC", "O", "B-LOC"]
+    for middle, single in (("I", "S"), ("M", "S"), ("I", "B")):
+        labels = ["B-PER", f"{middle}-PER", "E-PER", "O", f"{single}-LOC", "O", f"{single}-LOC"]
+        for content in (
+            msra([*SENTENCES, (tokens, labels)]),
+            conll([*SENTENCES, (tokens, labels)]),
+        ):
+            assert named(read_bio(write(tmp_path, content)))[-1] == (tokens, bio)
+    after_its_end = conll([*SENTENCES, (list("王明红"), ["B-PER", "E-PER", "I-PER"])])
+    with pytest.raises(InputError, match="line 16: 'I-PER' of the token '红' comes after E-PER"):
+        read_bio(write(tmp_path, after_its_end))
+
+
+def test_a_space_is_a_token_in_a_file_of_characters(tmp_path):
+    content = conll(between=" ").replace("在 O\n", "在 O\n O\n")
+    assert "".join(read_bio(write(tmp_path, content))[0]["tokens"]) == "王明在 北京"
 
 
 BAD_TAGS = [
     ("no label", conll() + "\n好\n", r"line 14: the token '好' has no label"),
     ("no token", conll() + "\n\tO\n", r"line 14: a label without a token"),
     ("four columns", conll() + "\nEU NNP B-NP O\n", r"line 14: 4 columns; expected two"),
-    ("unknown shape", conll() + "\n好\tS-LOC\n", r"line 14: label 'S-LOC'; expected O, B-TYPE"),
+    ("unknown shape", conll() + "\n好\tX-LOC\n", r"line 14: label 'X-LOC'; expected O, B-TYPE"),
     ("header", "token\tlabel\n" + conll(), r"line 1: label 'label'"),
     ("a type once", conll() + "\n好\tB-LCO\n", r"line 14: the type 'LCO' has only the entity that"),
     ("only O", "好\tO\n坏\tO\n", r"a.txt: holds no entity"),
@@ -252,6 +272,34 @@ def test_what_the_writers_wrote_is_read(tmp_path):
     assert read_squad(tmp_path / "c.json", require_answers=False).data == examples
 
 
+def test_questions_as_published_are_repaired(tmp_path):
+    def change(data):
+        answer(data)["answer_start"] = -1
+        qas, one = paragraph(data)["qas"], {"text": "北京", "answer_start": 12}
+        more = [
+            ("q-3", "哪？", [one]),
+            ("q-4", " ", [one]),
+            ("q-5", "谁？", [{**one, "text": "上海"}]),
+        ]
+        qas += [{"id": name, "question": asks, "answers": given} for name, asks, given in more]
+
+    with pytest.warns(UserWarning) as caught:
+        read = squad(tmp_path, change, policy="repair").data
+    assert [row["id"] for row in read] == ["q-1", "q-2", "q-3"]
+    assert read[0]["answer_starts"] == [4, 4] and read[2]["answer_starts"] == [11]
+    said = " ".join(str(each.message) for each in caught)
+    for part in (
+        "answers moved to where they are: 2 (lines 18, 3",
+        "questions without text dropped: 1 (lines 40)",
+        "answers that their context lacks dropped: 1 (lines",
+        "questions without an answer dropped: 1 (lines",
+    ):
+        assert part in said
+    for policy, words in (("strict", "answer_start -1"), ("mend", "policy: is 'mend'")):
+        with pytest.raises(InputError, match=words):
+            squad(tmp_path, change, policy=policy)
+
+
 def set_to(where, key, value):
     return lambda data: where(data).update({key: value})
 
@@ -271,12 +319,14 @@ def root(data):
 # fmt: off
 WRONG = [
     ("offset", set_to(answer, "answer_start", 10), 18,
-     r"\.answers\[1\] '北京' is not at 10; expected the offset 4, where it is"),
-    ("other text", set_to(answer, "text", "上海"), 18, r"'上海' is not at 11; .* that it contains"),
+     r"\.answers\[1\] '北京' is not at answer_start 10; expected the offset 11, where"),
+    ("other text", set_to(answer, "text", "上海"), 18,
+     r"'上海' is not at answer_start 11; .* that it contains"),
     ("float", set_to(answer, "answer_start", 11.0), 18, r"answer_start is 11.0; expected a whole"),
     ("no offset", delete(answer, "answer_start"), 18,
      r"answers\[1\] has no 'answer_start' \(found 'text'\)"),
-    ("empty text", set_to(answer, "text", " "), 18, r"empty text"),
+    ("empty text", set_to(answer, "text", " "), 18, r"empty text in '.*answers\[1\]\.text'"),
+    ("empty question", set_to(asked, "question", ""), 10, r"empty text in '.*qas\[0\]\.question'"),
     ("answers object", set_to(asked, "answers", {"text": ["北京"]}), 10,
      r"qas\[0\]\.answers is JSON object; expected an array"),
     ("impossible", set_to(asked, "is_impossible", 1), 10, r"is_impossible is a JSON number"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import shutil
@@ -159,24 +158,6 @@ def test_a_sorted_csv_with_other_columns_needs_no_dev_file(files, tiny, tmp_path
     assert "'label', 'review'" in refused(capsys, ["predict", *model, "--input_file", str(path)])
 
 
-def test_pairs_are_trained_and_predicted_and_take_no_single_texts(files, tiny, tmp_path, capsys):
-    pairs = [(text, text + "吗", "同") for text, _ in ROWS]
-    pairs += [(text, other, "异") for (text, _), (other, _) in itertools.pairwise(ROWS)]
-    for name in ("train", "dev"):
-        write_tsv(files[name], pairs, "q1\tq2\tlabel")
-    columns = ["--text_column", "q1", "--text_pair_column", "q2"]
-    assert cli.main(train_arguments(files, tiny, *columns)) == 0
-    figures = last_json(capsys.readouterr().out)
-    model = ["--model_dir", str(files["out"] / "model")]
-    assert cli.main(["evaluate", *model, "--test_file", str(files["dev"]), *columns]) == 0
-    assert last_json(capsys.readouterr().out)["test_accuracy"] == figures["dev_accuracy"]
-    assert cli.main(["predict", *model, "--input_file", str(files["dev"]), *columns]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["sentence1"], row["sentence2"]) for row in rows] == [pair[:2] for pair in pairs]
-    single = ["predict", *model, "--input_file", str(files["dev"]), "--task", "text"]
-    assert "--task: is text; expected pair" in refused(capsys, single)
-
-
 def test_thousands_of_classes_fit_on_a_line(files, tmp_path, capsys):
     names = [f"类{number}" for number in range(3000)]
     model, tokenizer = load_backbone(
@@ -272,7 +253,6 @@ def test_a_resume_that_does_not_fit_is_refused(files, tiny, capsys):
     ("option", "value", "words"),
     [
         ("--model_dir", "no/such/model", "holds no model"),
-        ("--model_dir", "ABOVE", "{above}/model"),
         ("--output_file", "ABOVE", "is a directory"),
         ("--output_file", "INPUT", "is read by this command"),
         ("--output_file", "LINK", "is read by this command"),

@@ -44,13 +44,6 @@ def test_every_strategy(strategy, tmp_path):
             np.testing.assert_allclose(output, outputs[0], atol=0.05)
 
 
-@pytest.mark.parametrize("task", [tasks.token_task, tasks.answer_task])
-def test_quantisation_of_other_tasks(task, tmp_path):
-    frame = tasks.compressor(tmp_path, "ptq", task()).compress()
-    assert frame["score"].between(0, 1).all()
-    assert Predictor(frame["path"].iloc[1]).quantized
-
-
 def test_all_combinations_of_the_lists_are_tried(tmp_path):
     frame = tasks.compressor(
         tmp_path,

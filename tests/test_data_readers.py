@@ -132,7 +132,7 @@ SQUAD = '{"data": [{"paragraphs": [{"context":\n"\\u200b", "qas": []}]}]}'
     [
         (read_bio, "好\tB-A\n坏\tB-A\u200b\n", r"line 2: U\+200B ZERO WIDTH SPACE in the label"),
         (read_bio, "好\tB-A\n\n\u200b\tO\n \tO\n", "line 3: no token of this sentence can be seen"),
-        (read_squad, SQUAD, "line 1: empty text: nothing in"),
+        (read_squad, SQUAD, "line 1: empty text.*: nothing in"),
         (read_taxonomy, "酒店\n酒店##\u200b位置\n", r"line 2: U\+200B ZERO WIDTH SPACE"),
         (read_data, "好\n\ufeff\u200b\n", "line 2: empty text"),
         (read_doccano, '{"text": "好", "label": ["\ufeffa"]}', r"line 1: U\+FEFF BYTE ORDER MARK"),

@@ -295,7 +295,7 @@ def test_one_label_or_several(classifier, exported, several, tmp_path):
     for row, probabilities in zip(one.classify(TEXTS, 3), one.predict(TEXTS), strict=True):
         assert list(row["probabilities"]) == one.labels
         assert list(row["probabilities"].values()) == pytest.approx(probabilities.tolist())
-        assert row["labels"] == [one.labels[probabilities.argmax()]]
+        assert row["label"] == one.labels[probabilities.argmax()]
     assert one.classify([]) == []
 
     model, tokenizer = several
@@ -306,13 +306,13 @@ def test_one_label_or_several(classifier, exported, several, tmp_path):
     assert half.problem == "multi_label"
     assert half.predict(TEXTS) == pytest.approx(expected, abs=1e-5)
     for row, probabilities in zip(half.classify(TEXTS), expected, strict=True):
-        assert row["labels"] == [
+        assert row["label"] == [
             n for n, p in zip(half.labels, probabilities, strict=True) if p >= 0.5
         ]
     thresholds = {"好": 0.0, "书": 1.0, "酒店": np.float32(0.5)}
     own = Predictor(export_model(model, tmp_path / "own", tokenizer, 64, thresholds=thresholds))
     assert own.thresholds == [1.0, 0.5, 0.0]  # in the order of the labels
-    assert all("好" in row["labels"] and "书" not in row["labels"] for row in own.classify(TEXTS))
+    assert all("好" in row["label"] and "书" not in row["label"] for row in own.classify(TEXTS))
     made = quantize_static(
         own.path, tmp_path / "int8", [tokenizer(t) for t in TEXTS], algo="abs_max"
     )

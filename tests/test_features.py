@@ -7,12 +7,9 @@ import course_lib  # noqa: F401 - before paddle
 from course_lib import runtime
 from course_lib.data import (
     convert_example,
-    convert_pair_example,
     convert_qa_examples,
     convert_tokens_example,
-    qa_batchify_fn,
     tokenize_with_offsets,
-    tokens_batchify_fn,
     unknown_tokens,
 )
 from course_lib.data import tokens as remembering
@@ -35,7 +32,7 @@ def ids(tokenizer, tokens):
 
 def test_a_pair_stands_between_cls_and_two_sep(tokenizer):
     example = {"sentence1": "好 吗", "sentence2": "不好", "label": 1}
-    input_ids, types, label = convert_pair_example(example, tokenizer)
+    input_ids, types, label = convert_example(example, tokenizer)
     assert tokenizer.convert_ids_to_tokens(input_ids) == [
         *("[CLS]", "好", "吗", "[SEP]"),
         *("不", "好", "[SEP]"),
@@ -43,8 +40,8 @@ def test_a_pair_stands_between_cls_and_two_sep(tokenizer):
     assert types == [0, 0, 0, 0, 1, 1, 1]
     assert label == 1 and label.dtype == np.int64
     del example["label"]
-    assert convert_pair_example(example, tokenizer, is_test=True) == (input_ids, types)
-    named = convert_pair_example(example, tokenizer, is_test=True, return_dict=True)
+    assert convert_example(example, tokenizer, is_test=True) == (input_ids, types)
+    named = convert_example(example, tokenizer, is_test=True, return_dict=True)
     assert named == {"input_ids": input_ids, "token_type_ids": types}
 
 
@@ -57,7 +54,7 @@ def test_pairs_are_cut_as_the_tokenizer_cuts_them(tokenizer, length):
         upstream = tokenizer(
             one[:30], two, max_length=length, truncation=True, return_token_type_ids=True
         )
-        ours = convert_pair_example(example, tokenizer, length, is_test=True)
+        ours = convert_example(example, tokenizer, length, is_test=True)
         assert ours == (upstream["input_ids"], upstream["token_type_ids"])
 
 
@@ -91,17 +88,6 @@ def test_long_sentences_are_cut_with_their_labels(tokenizer, length, kept):
     input_ids, _, labels = convert_tokens_example(example, tokenizer, length)
     assert tokenizer.convert_ids_to_tokens(input_ids)[1:-1] == example["tokens"][:kept]
     assert labels == [-100, *example["labels"][:kept], -100]
-
-
-def test_tagged_tokens_are_batched_with_ignored_labels(tokenizer):
-    rows = [
-        {"tokens": list("王明"), "labels": [1, 2]},
-        {"tokens": list("在北京"), "labels": [0, 3, 4]},
-    ]
-    batch = tokens_batchify_fn(tokenizer)([convert_tokens_example(r, tokenizer) for r in rows])
-    assert [part.shape for part in batch] == [(2, 5)] * 3
-    assert batch[2].tolist() == [[-100, 1, 2, -100, -100], [-100, 0, 3, 4, -100]]
-    assert batch[0][0, -1] == tokenizer.pad_token_id
 
 
 @pytest.mark.parametrize(
@@ -177,7 +163,7 @@ def check_ids(text, tokenizer, encode):
     assert convert_example({"text": text}, tokenizer, 512, is_test=True)[0] == [cls, *own, sep]
     pair = {"sentence1": text, "sentence2": text}
     both = [cls, *own, sep, *own, sep]
-    assert convert_pair_example(pair, tokenizer, 512, is_test=True)[0] == both
+    assert convert_example(pair, tokenizer, 512, is_test=True)[0] == both
     row = {"question": text, "context": text}
     (feature,) = convert_qa_examples([row], tokenizer, 512, 9, 200, is_test=True)
     assert feature["input_ids"] == both
@@ -383,16 +369,11 @@ def test_a_long_question_is_cut_and_the_passage_is_not(tokenizer):
     assert features[-1]["offset_mapping"][-2] == (119, 120)
 
 
-def test_questions_are_batched_and_mapped(tokenizer):
+def test_questions_are_mapped(tokenizer):
     data = MapDataset([question("王明在北京"), question("王明在北京，" * 9)])
     features = data.map(lambda rows: convert_qa_examples(rows, tokenizer, 32, 8, 16), batched=True)
     assert len(features) > 3
     assert [row["example"] for row in features] == [0] + [1] * (len(features) - 1)
-    batch = qa_batchify_fn(tokenizer)([features[0], features[1], features[2]])
-    assert [part.shape for part in batch] == [(3, 32), (3, 32), (3,), (3,)]
-    assert all(part.dtype == np.int64 for part in batch)
-    assert (batch[0][0, len(features[0]["input_ids"]) :] == tokenizer.pad_token_id).all()
-    assert len(qa_batchify_fn(tokenizer, is_test=True)([features[0], features[1]])) == 2
 
 
 def test_bad_arguments_and_answers_are_refused(tokenizer):

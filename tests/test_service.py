@@ -59,7 +59,7 @@ def local(app) -> TestClient:
 
 def same(answer: dict, expected: dict) -> bool:
     both = [list(row["probabilities"].values()) for row in (answer, expected)]
-    return answer["labels"] == expected["labels"] and np.allclose(*both, atol=1e-4)
+    return answer["label"] == expected["label"] and np.allclose(*both, atol=1e-4)
 
 
 # what is answered

@@ -1,6 +1,7 @@
 """Mistakes that would give a wrong result without a word, and are refused by name."""
 
 import course_lib  # noqa: F401
+from course_lib.chapters.ch02 import write_official
 from course_lib.chapters.ch20 import recall_at_k
 from course_lib.cli import commands as cli
 from course_lib.cli.shared import own_arguments, trainer_arguments
@@ -8,11 +9,9 @@ from course_lib.compression import cut, reorder
 from course_lib.data import (
     LengthGroupedBatchSampler,
     convert_example,
-    convert_pair_example,
     create_dataloader,
 )
 from course_lib.data.batching import map_by_length
-from course_lib.data.formats import write_official
 from course_lib.deploy.batcher import Limits
 from course_lib.runtime import InputError, seed_everything
 from course_lib.tasks.explain import lime, occlusion
@@ -274,7 +273,7 @@ TAGGED = {"tokens": ["好"], "labels": [-1]}
         (lambda t: create_dataloader([TEXT], t, max_tokens=64), "max_tokens: is 64 with batching"),
         (lambda t: create_dataloader([TEXT], t, batching="tokens"), "max_tokens: is None with"),
         (lambda t: convert_example(TEXT, t), "label: is 0.8; expected a whole number"),
-        (lambda t: convert_pair_example(SCORED, t), "label: is 0.8; expected a whole number"),
+        (lambda t: convert_example(SCORED, t), "label: is 0.8; expected a whole number"),
         (lambda t: write_official("msra_ner", [TAGGED], "x", label_list=["O"]), "the label -1"),
         (lambda t: write_official("lcqmc", [SCORED], "x", "valid"), "name, split: are"),
         (lambda t: Limits(max_batch=0), "max_batch: is 0; expected a whole number of at least 1"),
@@ -296,7 +295,9 @@ def test_a_flag_is_given_in_either_form(form, tmp_path, capsys):
     trainer = trainer_arguments(rest, CompressionArguments, cli.COMPRESS, "compress")
     assert trainer.learning_rate == 1e-4 and {"--learning_rate", "--output_dir"} <= ours.given
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text('{"id2label": {}}')
+    (tmp_path / "model" / "config.json").write_text(
+        '{"architectures": ["AForSequenceClassification"], "id2label": {"0": "a"}}'
+    )
     words = ["--device=abacus", f"--model_name_or_path={tmp_path / 'model'}"]
     assert cli.main(["compress", *words, f"--output_dir={tmp_path / 'out'}"]) == 2
     assert "abacus" in capsys.readouterr().err

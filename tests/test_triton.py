@@ -125,7 +125,7 @@ def test_the_repository_answers_as_the_predictor_does(kind, backend, tmp_path, r
     answers = server.infer([as_bytes(TEXTS[:1]), as_bytes(TEXTS[1:])])
     labels = [json.loads(one) for answer in answers for one in answer["LABELS"][:, 0]]
     expected = predictor.classify(TEXTS)
-    assert labels == [one["labels"] for one in expected]
+    assert labels == [np.atleast_1d(one["label"]).tolist() for one in expected]
     if kind == "several":
         assert len({len(one) for one in labels}) > 1  # some texts have more labels than others
     probabilities = np.concatenate([answer["PROBABILITIES"] for answer in answers])

@@ -24,7 +24,7 @@ BUDGETS = {
     "runtime": 1500,
     "data": 3200,
     "models": 1200,
-    "training": 2420,
+    "training": 2600,
     "compression": 2300,
     "deploy": 1800,
     "tasks": 4000,

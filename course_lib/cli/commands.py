@@ -12,16 +12,15 @@ import json
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from course_lib import compression, data, deploy, runtime, training
 from course_lib.cli import shared
 from course_lib.cli.shared import MODEL_DIR, Commands, Table, argument, positive, switch
-from course_lib.data.examples import TEXTS
-from course_lib.runtime import InputError, atomic_file, errors
+from course_lib.data.kinds import HEADS
+from course_lib.runtime import InputError, atomic_file
 from course_lib.runtime.commands import whole
 from course_lib.runtime.outputs import (
     CHECKPOINT_DIR,
@@ -32,11 +31,8 @@ from course_lib.runtime.outputs import (
 )
 
 CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
-MOST_CLASSES = 100  # whose probabilities predict writes; of more, the most probable ones
 MOST_PAIRS = 10  # of confused classes that evaluate shows
-FIRST_STEPS = 10  # of training, whose time tells how long it will take
-FEW_STEPS = 50  # of training; with fewer a classifier has hardly left its start
-TASK = "text_classification"
+MOST_CLASSES = 100  # whose probabilities predict writes; of more, the most probable ones
 SENTENCES = {
     "房间很大，早餐也不错，下次还会住。": "big room, decent breakfast, will stay again",
     "屏幕有亮点，打电话给客服也没人管。": "a dead pixel, and customer service does not care",
@@ -45,7 +41,9 @@ SENTENCES = {
 }
 
 
-TRAINED: Table = {"--model_dir": argument("the model/ that train wrote", required=True)}
+TRAINED: Table = {
+    "--model_dir": argument("what train, export or compress wrote", required=True),
+}
 TRAINING: Table = {
     **shared.RUN,
     "--model_name_or_path": argument(
@@ -98,6 +96,7 @@ EXPORT: Table = {
     **TRAINED,
     "--output_dir": argument("a new directory", required=True),
     "--onnx": switch("also for ONNX Runtime"),
+    "--task": shared.READING["--task"],
     **shared.TRUST,
 }
 SERVE: Table = {
@@ -105,6 +104,7 @@ SERVE: Table = {
     "--host": argument("by default this machine alone can reach it", "127.0.0.1"),
     "--port": argument("0: a free one", 8000, type=whole(0, 65535)),
     "--allow_host": argument("names that requests may use for this machine", nargs="+"),
+    "--task": shared.READING["--task"],
     "--backend": argument("what runs the model", "paddle", choices=("paddle", "onnx")),
     "--threads": argument("of the model (default: all cores but one)", type=whole(1)),
     "--max_batch": argument("texts of one run of the model; 1: no batching", type=whole(1)),
@@ -118,6 +118,7 @@ COMPRESS: Table = {
     "--model_name_or_path": argument("the model/ that train or quickstart wrote", required=True),
     "--train_file": argument(f"{shared.LABELLED}; default: the course's reviews"),
     **shared.DEV,
+    "--test_file": argument("the same, to measure each model once: it chooses nothing"),
     "--max_examples": argument("of each of the course's splits, at most so many", type=whole(1)),
     **shared.LENGTH,
     **shared.READING,
@@ -130,152 +131,65 @@ def _train(args: argparse.Namespace) -> None:
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "train", go_on=bool(args.resume), keep=CHECKPOINTS)
     splits = shared.read_files(args)
+    from course_lib.tasks.finetuning import fine_tune  # loads Paddle
+
     with output.claim():
-        *trained, metrics = train(splits, output_dir, **shared.values(args, TRAINING))
-    last = "test" if "test" in splits else "dev"
-    sizes = {"batch_size": args.batch_size, "max_seq_length": trained[0].config.max_seq_length}
-    answers = training.predict(trained[0], splits[last], trained[1], **sizes)
-    labels, train_ds = splits[last].label_list, splits["train"]
-    results = training.classifier_results(splits[last], answers, labels, train_ds, args.seed)
-    if "baseline" in results:
-        print(f"on {last}: {_baseline_line(results['baseline'])}", file=sys.stderr)
-        metrics["baseline"] = {"split": last, **results["baseline"]}
+        options = shared.values(args, TRAINING)
+        _, _, metrics = fine_tune(splits, output_dir, baseline=True, **options)
+    if "baseline" in metrics:
+        line = _baseline_line(metrics["baseline"])
+        print(f"on {metrics['baseline']['split']}: {line}", file=sys.stderr)
     python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
     next_step = f"{python} -m course_lib predict --model_dir {output_dir / MODEL_DIR}"
     print(f"now try: {next_step}", file=sys.stderr)
     shared.print_json(metrics)
 
 
-def train(
-    splits: dict,
-    output_dir: Path,
-    *,
-    model_name_or_path: str | None = None,
-    learning_rate: float | None = None,
-    epochs: int = 3,
-    batch_size: int = 32,
-    max_seq_length: int | None = None,
-    seed: int = 42,
-    device: str | None = None,
-    resume: bool | str = False,
-    max_steps: int | None = None,
-):
-    """Fine-tune on splits["train"] and save the model.
-
-    Args:
-        splits: MapDatasets "train", "dev" and perhaps "test", sharing one label_list.
-        output_dir: gets checkpoints/, logs/ (VisualDL), model/ and metrics.json.
-
-    Returns:
-        The model, its tokenizer and the figures for the command's JSON line.
-    """
-    from course_lib import models
-
-    started = time.perf_counter()
-    device = runtime.select_device(device)
-    runtime.seed_everything(seed)
-    train_ds = splits["train"]
-    model, tokenizer = models.load_backbone(
-        model_name_or_path,
-        label_list=train_ds.label_list,
-        vocab_texts=[example[key] for example in train_ds for key in TEXTS if key in example],
-        problem_type="single_label_classification",
-    )
-    max_seq_length = _checked_length(max_seq_length, model)
-    model.config.max_seq_length = max_seq_length  # so that predict cuts texts where training did
-    model.config.task = "text" if "text" in train_ds[0] else "pair"
-    learning_rate = learning_rate or models.suggested_learning_rate(model)
-    loaders = {
-        name: data.create_dataloader(split, tokenizer, name, batch_size, max_seq_length, seed=seed)
-        for name, split in splits.items()
-    }
-    about = f"{len(train_ds)} examples, {len(train_ds.label_list)} labels, device {device}"
-    print(f"{about}, seed {seed}, learning rate {learning_rate:g}", file=sys.stderr)
-    _advise(FEW_STEPS if max_steps else len(loaders["train"]) * epochs)
-    history = training.fit(
-        model,
-        loaders["train"],
-        loaders["dev"],
-        epochs=epochs,
-        learning_rate=learning_rate,
-        max_steps=max_steps,
-        seed=seed,
-        output_dir=output_dir / CHECKPOINT_DIR,
-        resume=resume,
-        log_dir=output_dir / LOG_DIR,
-        progress=True if sys.stderr.isatty() else _estimate([]),
-    )
-    models.save_model(model, tokenizer, output_dir / MODEL_DIR)
-    metrics = {"task": TASK, "train_examples": len(train_ds)}
-    metrics["dev_accuracy"] = round(history["dev_accuracy"][-1], 4)
-    if "test" in loaders:
-        metrics["test_accuracy"] = round(training.evaluate(model, loaders["test"])["accuracy"], 4)
-    metrics |= {"seed": seed, "device": device, "seconds": round(time.perf_counter() - started, 1)}
-    with atomic_file(output_dir / "metrics.json") as file:
-        json.dump({**metrics, "history": history}, file, ensure_ascii=False, indent=1)
-    return model, tokenizer, metrics
-
-
-def _advise(steps: int) -> None:
-    if steps < FEW_STEPS:
-        advice = "more --epochs or a smaller --batch_size teach more"
-        print(f"only {steps} steps of training: {advice}", file=sys.stderr)
-
-
-def _estimate(times: list[float]) -> Callable[[int, int], None]:
-    """Say once how long the training will take, where no bar says it."""
-
-    def after(step: int, total: int) -> None:
-        if len(times) <= FIRST_STEPS:
-            times.append(time.perf_counter())
-            left = (times[-1] - times[0]) / FIRST_STEPS * (total - step)
-            if len(times) > FIRST_STEPS:
-                about = f"{left:.0f} seconds" if left < 100 else f"{left / 60:.0f} minutes"
-                print(f"step {step} of {total}, about {about} left", file=sys.stderr)
-
-    return after
-
-
 def _evaluate(args: argparse.Namespace) -> None:
-    config = shared.trained_config(args.model_dir)
+    config = shared.trained_config(args.model_dir, args.task)
     labels = config["labels"]
+    for name in ("mistakes_file", "train_file") if config["task"] not in ("text", "pair") else ():
+        if getattr(args, name):
+            problem = f"has no meaning for --task {config['task']}"
+            raise InputError(f"--{name}", problem, "a model of texts or pairs")
     if args.mistakes_file:
         shared.check_output(args.mistakes_file, args.test_file, args.train_file or args.test_file)
     splits = shared.read_files(args, config)
     test_ds = splits["test"]
     runtime.select_device(args.device)
-    model, tokenizer, length = _load_trained(args.model_dir, args.max_seq_length)
-    sizes = {"batch_size": args.batch_size, "max_seq_length": length}
-    predictions = training.predict(model, test_ds, tokenizer, **sizes)
-    results = training.classifier_results(test_ds, predictions, labels, splits.get("train"))
+    answers, task = _answer(config, test_ds, args), training.TASKS[config["task"]]
+    results = task.scores(test_ds, answers, labels, splits.get("train"))
     if args.mistakes_file:
         mistakes = [
             {**e, "label": label, "predicted": p["label"], "probability": p["probability"]}
-            for e, p in zip(test_ds, predictions, strict=True)
+            for e, p in zip(test_ds, answers, strict=True)
             if (label := labels[e["label"]]) != p["label"]
         ]
         mistakes.sort(key=lambda row: -row["probability"])
         shared.write_results(mistakes, args.mistakes_file)
     if sys.stdout.isatty() and not args.json:
         print(*_result_lines(results), sep="\n")
-    else:
-        results["test_accuracy"] = results.pop("accuracy")
-        shared.print_json(
-            {"task": TASK, "test_examples": len(test_ds), "labels": labels, **results}
-        )
+        return
+    about = {"task": task.name, "test_examples": len(test_ds), "labels": labels}
+    scores = {f"test_{name}": results.pop(name) for name in task.measures}
+    shared.print_json(about | scores | results)
 
 
 def _result_lines(results: dict[str, Any]) -> list[str]:
     """A table and sentences; of many classes those with the lowest F1."""
     import pandas as pd
 
-    frame = pd.DataFrame.from_dict(results["classes"], orient="index")
+    frame = pd.DataFrame.from_dict(results.get("classes", {}), orient="index")
     if len(frame) > MOST_CLASSES:
         frame = frame.nsmallest(MOST_CLASSES, "f1")
     with pd.option_context("display.unicode.east_asian_width", True):
-        lines = frame.to_string(float_format="{:.3f}".format).splitlines()
-    lines.append("accuracy {accuracy:.3f}, macro F1 {macro_f1:.3f}".format(**results))
-    wrong = [pair for pair in results["confusion"] if pair["label"] != pair["predicted"]]
+        table = frame.to_string(float_format="{:.3f}".format).splitlines()
+    lines = table if len(frame) else []
+    single = {name: value for name, value in results.items() if isinstance(value, float)}
+    told = [f"{name.replace('_', ' ')} {value:.3f}" for name, value in single.items()]
+    lines.append(", ".join(told).replace("f1", "F1"))
+    confusion = results.get("confusion", ())
+    wrong = [pair for pair in confusion if pair["label"] != pair["predicted"]]
     lines += ["most often confused:"] * bool(wrong)
     for pair in wrong[:MOST_PAIRS]:
         lines.append(f"{pair['count']:6}  {pair['label']} taken for {pair['predicted']}")
@@ -292,7 +206,7 @@ def _baseline_line(baseline: dict[str, float]) -> str:
 
 
 def _predict(args: argparse.Namespace) -> None:
-    config = shared.trained_config(args.model_dir)
+    config = shared.trained_config(args.model_dir, args.task)
     if args.input_file == "-":
         if sys.stdin is None:
             raise InputError("standard input", "is closed", "--input_file, or lines of text")
@@ -300,19 +214,19 @@ def _predict(args: argparse.Namespace) -> None:
             print("type one text a line, then end with Ctrl-D", file=sys.stderr)
     if args.output_file != "-":
         shared.check_output(args.output_file, args.input_file)
-    texts = shared.read_files(args, config)["input"]
+    examples = shared.read_files(args, config)["input"]
     runtime.select_device(args.device)
-    model, tokenizer, length = _load_trained(args.model_dir, args.max_seq_length)
-    sizes = {"batch_size": args.batch_size, "max_seq_length": length}
-    results = training.predict(model, texts, tokenizer, **sizes)
+    results = _answer(config, examples, args)
     for result in results:
-        if len(result["probabilities"]) > MOST_CLASSES:
+        if len(result.get("probabilities", ())) > MOST_CLASSES:
             best = sorted(result["probabilities"].items(), key=lambda one: -one[1])
             result["probabilities"] = dict(best[:MOST_CLASSES])
     shared.write_results(results, args.output_file)
 
 
 def _quickstart(args: argparse.Namespace) -> None:
+    from course_lib.tasks.finetuning import fine_tune
+
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "quickstart", again=True)
     sizes = runtime.profile()
@@ -323,7 +237,7 @@ def _quickstart(args: argparse.Namespace) -> None:
     }
     with output.claim():
         shutil.rmtree(output_dir / LOG_DIR, ignore_errors=True)  # VisualDL would draw both runs
-        model, tokenizer, metrics = train(
+        model, tokenizer, metrics = fine_tune(
             splits,
             output_dir,
             epochs=sizes.epochs,
@@ -340,13 +254,13 @@ def _quickstart(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    shared.trained_config(args.model_dir)
-    if Path(args.model_dir, "thresholds.json").is_file():  # they would be left behind
+    config = shared.trained_config(args.model_dir, args.task)
+    if (config["path"] / "thresholds.json").is_file():  # they would be left behind
         expected = "python -m course_lib.hierarchical export"
-        raise InputError(args.model_dir, "is a model with thresholds", expected)
+        raise InputError(config["path"], "is a model with thresholds", expected)
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "export")
-    model, tokenizer, length = _load_trained(args.model_dir)
+    model, tokenizer, length = _load(config)
     with output.claim():
         deploy.export_model(model, output_dir, tokenizer, length, onnx=args.onnx)
     files = sorted(file.name for file in output_dir.iterdir() if file.name not in (MARKER, LOCK))
@@ -357,7 +271,11 @@ def _compress(words: Sequence[str]) -> None:
     """Print a JSON line a model, the uncompressed one first; compression.json holds the same."""
     prog = "python -m course_lib compress"
     options, rest = shared.own_arguments(words, COMPRESS, prog)
-    config = shared.trained_config(options.model_name_or_path)
+    if options.model_name_or_path is None:  # which only --help lets pass
+        from paddlenlp.trainer import CompressionArguments
+
+        shared.trainer_arguments(rest, CompressionArguments, COMPRESS, prog)
+    config = shared.trained_config(options.model_name_or_path, options.task)
     names = config["labels"]
     if options.dev_file and not options.train_file:
         raise InputError("--dev_file", "is given without --train_file", "both, or neither")
@@ -367,27 +285,20 @@ def _compress(words: Sequence[str]) -> None:
     from course_lib.models import suggested_learning_rate
 
     import paddle
-    from paddlenlp.data import DataCollatorWithPadding
-    from paddlenlp.datasets import MapDataset
     from paddlenlp.trainer import CompressionArguments
 
+    task = training.TASKS[config["task"]]
     args = shared.trainer_arguments(rest, CompressionArguments, COMPRESS, prog)
     output = OutputDir(args.output_dir, "compress")
     runtime.select_device(args.device if "--device" in options.given else None)
     args.device = paddle.get_device().split(":")[0]
-    model, tokenizer, length = _load_trained(
-        options.model_name_or_path, options.max_seq_length, options.trust_pickle
-    )
+    model, tokenizer, length = _load(config, options.max_seq_length, options.trust_pickle)
     if not splits:
         for name in ("train", "dev"):
             splits[name] = data.load_reviews(name, max_examples=options.max_examples)
-        if names != splits["train"].label_list:
+        if task.name != "text" or names != splits["train"].label_list:
             problem = f"has the labels {listed(names)}, the course's reviews have others"
             raise InputError(options.model_name_or_path, problem, "--train_file and --dev_file")
-    features = [
-        MapDataset([data.convert_example(e, tokenizer, length, return_dict=True) for e in split])
-        for split in splits.values()
-    ]
     if "--learning_rate" not in options.given:
         args.learning_rate = suggested_learning_rate(model)
     runtime.seed_everything(args.seed)
@@ -395,17 +306,17 @@ def _compress(words: Sequence[str]) -> None:
         trainer = compression.CompressTrainer(
             model=model,
             args=args,
-            data_collator=DataCollatorWithPadding(tokenizer),
-            train_dataset=features[0],
-            eval_dataset=features[1],
-            criterion=paddle.nn.CrossEntropyLoss(),
-            tokenizer=tokenizer,
             group_by_length=True,
+            **task.for_trainer(splits, tokenizer, length),
         )
         rows = shared.frame_rows(trainer.compress())
+        for row in rows if "test" in splits else ():
+            answers = _answer(shared.trained_config(row["path"]), splits["test"])
+            scores = task.scores(splits["test"], answers, names)
+            row[f"test_{task.measures[0]}"] = round(scores[task.measures[0]], 4)
         with atomic_file(Path(args.output_dir, "compression.json")) as file:
             json.dump(rows, file, ensure_ascii=False, indent=1)
-    print(f"{len(features[1])} texts to compare on, up to {length} tokens", file=sys.stderr)
+    print(f"{len(splits['dev'])} examples to compare on, up to {length} tokens", file=sys.stderr)
     for row in rows:
         shared.print_json(row)
 
@@ -420,6 +331,8 @@ def _serve(args: argparse.Namespace) -> None:
         # the event loop needs a core, too
         threads = args.threads or max(1, machine.usable_cores() - 1)
         predictor = deploy.Predictor(args.model_dir, args.backend, threads=threads)
+        if args.task not in (None, predictor.task.name):
+            raise InputError("--task", f"is {args.task}", f"{predictor.task.name}, as exported")
         if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
             print("others can reach this service, which asks nobody who they are", file=sys.stderr)
         serve(make_app(predictor, limits, [args.host, *(args.allow_host or ())]), listener)
@@ -431,21 +344,35 @@ def _doctor(args: argparse.Namespace) -> int:
     return doctor.report(args.json)
 
 
-def _checked_length(max_seq_length: int | None, model) -> int:
-    """The tokens to cut at: what was asked for, else 128, or fewer where the model takes fewer."""
-    longest = model.config.max_position_embeddings
-    if max_seq_length is None:
-        return min(128, longest)
-    return errors.whole("--max_seq_length", max_seq_length, 3, longest)
+def _load(config: dict[str, Any], max_seq_length: int | None = None, trust: bool = False):
+    """Load what `train` or a pruning wrote: the model, its tokenizer, and the tokens to cut at."""
+    from course_lib import models
+    from course_lib.models.backbone import CUT
+    from course_lib.models.files import WEIGHT_FILES, load_tokenizer, read_config
 
-
-def _load_trained(model_dir: str, max_seq_length: int | None = None, trust_pickle: bool = False):
-    """Load what `train` wrote: the model, its tokenizer, and the tokens to cut texts at."""
-    from course_lib.models import load_backbone
-
-    model, tokenizer = load_backbone(model_dir, trained=True, trust_pickle=trust_pickle)
+    path = config["path"]
+    if config["static"] and not any((path / name).is_file() for name in WEIGHT_FILES):
+        raise InputError(path, "is a static model", f"the {MODEL_DIR}/ that train wrote")
+    if CUT[0] in read_config(path / "config.json"):
+        model, tokenizer = compression.load_pruned(path), load_tokenizer(path)
+    else:
+        options: Any = {"trained": True, "trust_pickle": trust, "head": HEADS[config["task"]]}
+        model, tokenizer = models.load_backbone(path, **options)
     length = max_seq_length or getattr(model.config, "max_seq_length", None)
-    return model, tokenizer, _checked_length(length, model)
+    return model, tokenizer, training.TASKS[config["task"]].cut_at(length, model)
+
+
+def _answer(config: dict[str, Any], examples: Sequence, args: Any = None) -> list[dict[str, Any]]:
+    """Answer examples with a model of any form."""
+    batch_size, max_seq_length = (args.batch_size, args.max_seq_length) if args else (32, None)
+    if not config["static"]:
+        model, tokenizer, length = _load(config, max_seq_length)
+        return training.predict(model, examples, tokenizer, batch_size, length)
+    predictor = deploy.Predictor(config["path"])
+    if max_seq_length not in (None, predictor.max_length):
+        expected = f"{predictor.max_length}, as it was exported"
+        raise InputError("--max_seq_length", f"is {max_seq_length}", expected)
+    return predictor.classify(examples, batch_size)
 
 
 COMMANDS: Commands = {

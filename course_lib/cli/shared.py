@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course_lib.data.examples import FORMATS, PAIR_COLUMNS, Layout
-from course_lib.data.readers import read_lines
+from course_lib.data.kinds import HEADS, KINDS, find_task
+from course_lib.data.readers import POLICIES, read_lines
 from course_lib.data.splits import SPLITS, split_dev
 from course_lib.runtime import InputError, atomic_file, check_writable
 from course_lib.runtime.commands import exit_status, whole
 from course_lib.runtime.files import read_json
+from course_lib.runtime.outputs import MODEL_DIR
 from course_lib.runtime.settings import trust_pickles
 
 if TYPE_CHECKING:
@@ -59,8 +61,10 @@ def switch(text: str) -> Argument:
 
 SEED = whole(0, 2**32 - 1)  # what NumPy and Paddle take
 LABELLED = "TSV, CSV or JSONL with text and label"
-TASKS = ("text", "pair")
-MODEL_DIR = "model"  # in the directory of a training
+COLUMNS: dict[str, dict[str, Any]] = {  # by default, where a row is more than a text and its label
+    "pair": PAIR_COLUMNS,
+    "qa": {"text_column": "question", "text_pair_column": "context"},
+}
 DEV_SHARE = 0.1
 TRUST: Table = {
     "--trust_pickle": switch("let a foreign .pdparams run the code that it may hold"),
@@ -80,9 +84,15 @@ DEV: Table = {
 }
 READING: Table = {
     "--task": argument(
-        "what a row is: a text, or a pair of texts (default: as trained, else text, or pair where "
+        "what an example is: a text, a pair of texts, tokens with BIO labels, or a question on a "
+        "passage in the JSON of SQuAD (default: as trained, else text, or pair where "
         "--text_pair_column is given)",
-        choices=TASKS,
+        choices=tuple(HEADS),
+    ),
+    "--policy": argument(
+        "repair what is wrong in files of tokens or qa, and say how often and where",
+        POLICIES[0],
+        choices=POLICIES,
     ),
     "--text_column": argument("of the header (default: text; of pairs, sentence1)"),
     "--text_pair_column": argument("with the second text of a pair (default: sentence2)"),
@@ -169,27 +179,49 @@ def values(args: argparse.Namespace, table: Table) -> dict[str, Any]:
     return {name: value for name, value in vars(args).items() if f"--{name}" in table}
 
 
-def _layout(args: argparse.Namespace, trained: dict[str, Any] | None = None) -> Layout:
-    """How the files are laid out, as the options say.
+def _layout(args: argparse.Namespace, trained: dict[str, Any] | None) -> tuple[str, Layout]:
+    """The task, and how tables of its examples are laid out, as the options say.
 
     Args:
         trained: the configuration of the model that will read them.
 
     Raises:
-        InputError: the model was trained for another task, or the file of names cannot be used.
+        InputError: an option does not fit the task, or the file of names cannot be used.
     """
-    saved = None if trained is None else trained.get("task", "text")
-    task = args.task or saved or ("pair" if args.text_pair_column else "text")
-    if saved not in (None, task):
-        raise InputError("--task", f"is {task}", f"{saved}, which the model was trained for")
-    if args.text_pair_column and task != "pair":
+    task = args.task or ("pair" if args.text_pair_column else "text")
+    task = task if trained is None else trained["task"]
+    if args.text_pair_column and task not in COLUMNS:
         raise InputError("--text_pair_column", f"is given for --task {task}", "--task pair")
     fields = {name: getattr(args, name) for name in vars(Layout()) if getattr(args, name)}
     if args.columns is not None:
         fields["columns"] = [name.strip() for name in args.columns.split(",")]
     if args.label_names is not None:
         fields["label_names"] = [line.strip() for line in read_lines(args.label_names)]
-    return Layout(**(PAIR_COLUMNS if task == "pair" else {}) | fields)
+    if args.policy != POLICIES[0] and task in ("text", "pair"):
+        raise InputError("--policy", f"has no meaning for --task {task}", "--skip_empty")
+    return task, Layout(**COLUMNS.get(task, {}) | fields)
+
+
+def _read(
+    task: str, how: Layout, policy: str, source: Any, labels: list[str] | None, labelled: bool
+) -> tuple[list[dict[str, Any]], list[str] | None]:
+    """The examples of a file, and their labels; tokens to label are a table's texts."""
+    json_file = str(source).endswith(".json")
+    if not ((labelled and task in ("tokens", "qa")) or (task == "qa" and json_file)):
+        rows, labels = how.read(source, labels, require_label=labelled)
+        if task == "qa":
+            rows = [{"question": row["sentence1"], "context": row["sentence2"]} for row in rows]
+        return rows, labels
+    for name, value in vars(Layout(**COLUMNS.get(task, {}))).items():
+        if name != "encoding" and getattr(how, name) != value:
+            raise InputError(f"--{name}", f"has no meaning for --task {task}", "--encoding alone")
+    from course_lib.data import read_bio, read_squad
+
+    if task == "tokens":
+        dataset = read_bio(source, labels, how.encoding, policy)
+    else:
+        dataset = read_squad(source, how.encoding, labelled, policy)
+    return list(dataset), dataset.label_list
 
 
 def read_files(
@@ -202,13 +234,13 @@ def read_files(
     Args:
         trained: the configuration of the model, whose labels these are; None collects them.
     """
-    how, labels = _layout(args, trained), None if trained is None else trained["labels"]
-    rows = {}
+    task, how = _layout(args, trained)
+    labels, rows = None if trained is None else trained["labels"], {}
     for name in (*SPLITS, "input"):
         path = getattr(args, f"{name}_file", None)
         if path is not None:
             source = sys.stdin if path == "-" else path
-            rows[name], labels = how.read(source, labels, require_label=name != "input")
+            rows[name], labels = _read(task, how, args.policy, source, labels, name != "input")
     if "dev" in rows and args.dev_share is not None:
         raise InputError("--dev_share", "is given beside --dev_file", "one of them")
     if "train" in rows and "dev" not in rows and "dev_share" in args:
@@ -221,23 +253,44 @@ def read_files(
     return {name: MapDataset(split, label_list=labels) for name, split in rows.items()}
 
 
-def trained_config(model_dir: str) -> dict[str, Any]:
-    """The configuration of a model that `train` wrote, and "labels", read without Paddle.
+def trained_config(model_dir: str, wanted: str | None = None) -> dict[str, Any]:
+    """What a trained, pruned, exported or quantized model is for, read without Paddle.
+
+    Args:
+        model_dir: the directory of one or of a training, or the common path of static files.
+        wanted: the task that `--task` names.
+
+    Returns:
+        Its configuration, and "path", "static" (whether it is a program), "task", "labels".
 
     Raises:
-        InputError: there is none, or it is not one of a classifier.
+        InputError: there is none, or it is for another task.
     """
-    path = Path(model_dir, "config.json")
-    if not path.is_file():
-        inside = Path(model_dir, MODEL_DIR)
-        expected = str(inside) if inside.is_dir() else f"the {MODEL_DIR}/ that train wrote"
-        raise InputError(model_dir, "holds no model", expected)
-    config = read_json(path, "the configuration of a model")
+    path = Path(model_dir)
+    static = any(path.glob("*.pdmodel")) or path.suffix == ".pdmodel"
+    static = static or path.with_name(f"{path.name}.pdmodel").is_file()
+    if not static and not (path / "config.json").is_file():
+        path = path / MODEL_DIR
+    file = (path if path.is_dir() else path.parent) / ("deploy.json" if static else "config.json")
+    if not file.is_file():
+        raise InputError(model_dir, "holds no model", "what train, export or compress wrote")
+    config = read_json(file, "the configuration of a model")
     try:
-        names = config["id2label"]
-        return {**config, "labels": [names[str(number)] for number in range(len(names))]}
-    except (TypeError, LookupError):
-        raise InputError(path, "names no labels", "id2label, as train writes it") from None
+        if static:
+            task = next((name for name in KINDS if KINDS[name] == config["task"]), None)
+            labels = config["labels"]
+        else:
+            task = find_task(config["architectures"][0], config.get("task"))
+            names = config.get("id2label") or {}
+            labels = [names[str(number)] for number in range(len(names))]
+    except (TypeError, LookupError, AttributeError):
+        raise InputError(file, "is not complete", "what train, export or compress wrote") from None
+    if task is None or not (labels or task == "qa"):
+        problem = "names no labels" if task else "is of no task that the course knows"
+        raise InputError(file, problem, f"a model of --task {', '.join(HEADS)}")
+    if wanted not in (None, task):
+        raise InputError("--task", f"is {wanted}", f"{task}, which the model was trained for")
+    return {**config, "path": path, "static": static, "task": task, "labels": labels}
 
 
 def check_output(path: str, *inputs: str | Path) -> None:

@@ -116,7 +116,8 @@ def _check_alike(predictors: Mapping[str, Predictor]) -> None:
 def _check_classes(predictor: Predictor, labels: Sequence) -> None:
     """Refuse labels that `_is_right` would count as wrong answers, whatever the model says."""
     task, problem = (predictor.description.get(key) for key in ("task", "problem"))
-    if task not in (None, "sequence classification") or problem == "multi_label":
+    of_texts = task in (None, "sequence classification", "pair classification")
+    if not of_texts or problem == "multi_label":
         problem = f"is missing, and the models are for {problem or task}"
         raise InputError("score", problem, "a function of outputs and label")
     classes = len(predictor.labels) if predictor.labels else np.inf

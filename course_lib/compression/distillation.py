@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 
-from course_lib.compression.pruning import LABELS, kept, narrowed, prunable_layers
+from course_lib.compression.pruning import kept, narrowed, prunable_layers
 from course_lib.runtime import InputError
+from course_lib.training.prediction import LABELS
 from course_lib.training.trainer import CourseTrainer
 
 import paddle

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from course_lib.data.spans import bio_types
 from course_lib.runtime import InputError
-from course_lib.training import decode_answers, exact_match
+from course_lib.training import decode_answers, exact_match, span_scores
 from course_lib.training.trainer import CourseTrainer
 
 import numpy as np
 import paddle
-from seqeval.metrics import f1_score
 
 Metric = Callable[[CourseTrainer, paddle.nn.Layer, paddle.io.DataLoader], float]
 
@@ -21,7 +20,7 @@ def metric_for(trainer: CourseTrainer) -> Metric:
     """The metric of the task of a trainer's model: (trainer, model, loader) -> a number.
 
     Raises:
-        InputError: there is none for the task; labels of entities that seqeval does not know.
+        InputError: there is none for the task; labels of entities that are not BIO.
     """
     config = getattr(trainer.model, "config", None)
     if getattr(config, "problem_type", None) == "multi_label_classification":
@@ -30,7 +29,7 @@ def metric_for(trainer: CourseTrainer) -> Metric:
     for part, metric in _METRICS.items():
         if part in name:
             if metric is _entity_f1:
-                _entity_labels(trainer)
+                bio_types(_entity_labels(trainer))
             return metric
     problem = f"there is no metric for {name}"
     raise InputError("custom_evaluate", problem, "a function (trainer, model, loader)")
@@ -38,15 +37,8 @@ def metric_for(trainer: CourseTrainer) -> Metric:
 
 def _entity_labels(trainer: CourseTrainer) -> list[str]:
     """Names of labels, from the train_dataset's `label_list` or the model's configuration."""
-    config = trainer.model.config
-    names = getattr(trainer.train_dataset, "label_list", None)
-    names = names or [config.id2label[index] for index in range(config.num_labels)]
-    for name in names:
-        if not re.fullmatch("O|[BIES]-.+", name):
-            problem = f"have the name {name!r}, which seqeval does not read as an entity"
-            expected = "O, B-X, I-X, ... in the train_dataset's label_list, or a custom_evaluate"
-            raise InputError("labels", problem, expected)
-    return names
+    names = trainer.model.config.id2label
+    return getattr(trainer.train_dataset, "label_list", None) or [names[i] for i in sorted(names)]
 
 
 def _answers(trainer: CourseTrainer, model, loader) -> Iterator[tuple[Any, Mapping]]:
@@ -74,15 +66,12 @@ def _label_f1(trainer: CourseTrainer, model, loader) -> float:
 
 
 def _entity_f1(trainer: CourseTrainer, model, loader) -> float:
-    """seqeval's F1 of entities."""
-    names = _entity_labels(trainer)
+    """F1 of entities."""
     gold, predicted = [], []
     for logits, batch in _answers(trainer, model, loader):
-        for labels, row in zip(batch["labels"].numpy(), logits.numpy(), strict=True):
-            counts = labels >= 0
-            gold.append([names[label] for label in labels[counts]])
-            predicted.append([names[label] for label in row[counts].argmax(axis=-1)])
-    return float(f1_score(gold, predicted, zero_division=0))
+        gold += list(batch["labels"].numpy())
+        predicted += list(logits.argmax(axis=-1).numpy())
+    return span_scores(gold, predicted, _entity_labels(trainer))["all"]["f1"]
 
 
 def _exact_match(trainer: CourseTrainer, model, loader) -> float:

@@ -32,13 +32,13 @@ from course_lib.models.patches import quiet_paddlenlp
 from course_lib.models.pickles import failure_named
 from course_lib.runtime import InputError
 from course_lib.runtime.files import read_unmixed
+from course_lib.training.prediction import LABELS, cross_entropy
 
 import numpy as np
 import paddle
 import paddlenlp.transformers
 from paddlenlp.transformers import PretrainedModel
 
-LABELS = ("labels", "start_positions", "end_positions")
 Integers = Sequence[int] | np.ndarray
 HEADS, NEURONS = CUT
 ALL = slice(None)
@@ -207,22 +207,6 @@ def _batch_loss(
         raise InputError("the batch", problem, " or ".join(label_names))
     logits = model(**{name: value for name, value in batch.items() if name not in label_names})
     return (criterion or cross_entropy)(logits, labels[0] if len(labels) == 1 else labels)
-
-
-def cross_entropy(logits, labels) -> paddle.Tensor:
-    """The mean loss of logits and labels, of a pair of each (start and end) the mean of both.
-
-    Labels that are floats [batch_size, labels], zeros and ones, are choices of their own.
-    """
-    if not isinstance(logits, (tuple, list)):
-        if labels.dtype == logits.dtype:
-            return paddle.nn.functional.binary_cross_entropy_with_logits(logits, labels)
-        return paddle.nn.functional.cross_entropy(logits, labels)
-    losses = [
-        paddle.nn.functional.cross_entropy(one, label)
-        for one, label in zip(logits, labels, strict=True)
-    ]
-    return sum(losses) / len(losses)
 
 
 def parse_width(value) -> float:

@@ -14,11 +14,7 @@ __all__, __getattr__, __dir__ = lazy(
     chinese="normalize original_span unknown_tokens",
     cloze="load_cloze",
     examples="read_examples read_pairs read_texts",
-    features=(
-        "convert_pair_example convert_qa_examples convert_tokens_example qa_batchify_fn "
-        "tokens_batchify_fn"
-    ),
-    formats="materialize",
+    features="convert_qa_examples convert_tokens_example",
     pairs="load_pairs",
     people_daily="load_people_daily",
     review_tree="load_review_tree",

@@ -10,10 +10,12 @@ import os
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from course_lib.data.readers import (
+    POLICIES,
     check_label,
     check_text,
     json_type,
@@ -22,17 +24,20 @@ from course_lib.data.readers import (
     read_content,
     shown,
     split_lines,
+    warn_of,
 )
 from course_lib.data.spans import bio_types
 from course_lib.runtime import InputError
+from course_lib.runtime.errors import one_of
 from course_lib.runtime.visible import is_blank
 
-from paddlenlp.datasets import MapDataset
+if TYPE_CHECKING:
+    from paddlenlp.datasets import MapDataset
 
-POLICIES = ("strict", "repair")
 MAX_TOKENS = 10_000  # of one sentence; more is a file without its blank lines
 
-_TAG = re.compile(r"O|[BI]-[^\s\002]+")
+_TAG = re.compile(r"O|[BIESM]-[^\s\002]+")
+_BIO = {"S": "B", "E": "I", "M": "I"}  # of BIOES and BMES: single, end, middle
 _SPACES = re.compile(" +")
 
 
@@ -42,7 +47,7 @@ def read_bio(
     encoding: str = "utf-8-sig",
     policy: str = "strict",
 ) -> MapDataset:
-    r"""Read tokens with BIO labels, in one of two formats.
+    r"""Read tokens with labels in BIO, BIOES or BMES, in one of two formats; labels become BIO.
 
     CoNLL: one token per line, a tab or spaces, its label; a blank line ends a sentence. With a tab,
     the token may be a space. MSRA (chosen when the file holds the character \002): one sentence
@@ -52,69 +57,79 @@ def read_bio(
         label_list: the labels that may occur, in the order of their ids: "O" and both B- and I- of
             each type. Give the same list to `span_scores`. None collects the types from the file
             and sorts them: O, B-LOC, I-LOC, B-ORG, ...
-        policy: what an I- that continues nothing of its type is (the first label of a sentence,
-            after O, or after another type). "strict" refuses it; "repair" reads it as B-.
+        policy: what an I- (or E-, M-) that continues nothing of its type is (the first label of a
+            sentence, after O, another type or an end). "strict" refuses it; "repair" reads it as
+            B-, and warns with the number of such labels and their first lines.
 
     Returns:
         A MapDataset of `{"tokens": list[str], "labels": list[int]}` in the order of the file, with
         its `label_list`.
 
     Raises:
-        InputError: an unequal number of tokens and labels, a token without a label, a label that
-            is no O, B-TYPE or I-TYPE or not in `label_list`, and what `policy` refuses. When the
+        InputError: an unequal number of tokens and labels, a token without a label, a label of
+            another form or not in `label_list`, and what `policy` refuses. When the
             types are collected, one that has a single entity is refused as a typing error.
     """
     path = Path(path)
-    if policy not in POLICIES:
-        raise InputError("policy", f"is {policy!r}", f"one of {', '.join(POLICIES)}")
-    if label_list is not None:
+    one_of("policy", policy, POLICIES)
+    known = set(label_list or ())
+    if label_list:
         bio_types(label_list)
     content = read_content(path, encoding)
-    known = None if label_list is None else set(label_list)
     examples: list[dict] = []
     checked: set[str] = set()  # labels
     openings: dict[str, list[int]] = {}  # type -> lines on which an entity of it begins
+    orphans: list[int] = []  # lines
     for sentence in (_msra if "\002" in content else _conll)(content, path):
         if is_blank("".join(token for _, token, _ in sentence)):
             problem = "no token of this sentence can be seen"
             raise InputError(path, problem, "a text", sentence[0][0])
         labels: list[str] = []
         before = "O"
-        for line, token, label in sentence:
-            if label not in checked:
-                if not _TAG.fullmatch(check_label(label, path, line)):
-                    raise InputError(path, f"label {shown(label)}", "O, B-TYPE or I-TYPE", line)
-                if known is not None and label not in known:
-                    problem = f"unknown label {shown(label)}"
+        for line, token, tag in sentence:
+            label = _BIO.get(tag[:1], tag[:1]) + tag[1:]
+            if tag not in checked:
+                if not _TAG.fullmatch(check_label(tag, path, line)):
+                    raise InputError(path, f"label {shown(tag)}", "O, B-TYPE or I-TYPE", line)
+                if known and label not in known:
+                    problem = f"unknown label {shown(tag)}"
                     raise InputError(path, problem, f"one of {listed(label_list)}", line)
-                checked.add(label)
-            if label[0] == "I" and before[1:] != label[1:]:
+                checked.add(tag)
+            if label[0] == "I" and (before[0] in "ES" or before[1:] != label[1:]):
                 if policy == "strict":
-                    problem = f"{shown(label)} of the token {shown(token)} comes after {before}"
+                    problem = f"{shown(tag)} of the token {shown(token)} comes after {before}"
                     expected = f'B{label[1:]} before it, or policy="repair" to read it as B-'
                     raise InputError(path, problem, expected, line)
                 label = "B" + label[1:]
+                orphans.append(line)
             if label[0] == "B":
                 openings.setdefault(label[2:], []).append(line)
             labels.append(label)
-            before = label
-        examples.append(
-            {"tokens": [sys.intern(token) for _, token, _ in sentence], "labels": labels}
-        )
+            before = tag
+        tokens = [sys.intern(token) for _, token, _ in sentence]
+        examples.append({"tokens": tokens, "labels": labels})
     if not examples:
         raise InputError(path, "holds no token", "at least one token with its label")
+    warn_of(path, {"labels without a beginning read as B-": orphans})
     if label_list is None:
-        if not openings:
-            raise InputError(path, "holds no entity, all labels are O", "at least one B- label")
-        for kind, lines in openings.items():
-            if len(lines) == 1:
-                problem = f"the type {shown(kind)} has only the entity that begins here"
-                raise InputError(path, problem, "two of each type, or a label_list", lines[0])
-        label_list = ["O", *(f"{prefix}-{kind}" for kind in sorted(openings) for prefix in "BI")]
+        label_list = _collected(openings, path)
     ids = {label: index for index, label in enumerate(label_list)}
     for example in examples:
         example["labels"] = [ids[label] for label in example["labels"]]
+    from paddlenlp.datasets import MapDataset  # seconds; a bad file is refused before them
+
     return MapDataset(examples, label_list=label_list)
+
+
+def _collected(openings: Mapping[str, list[int]], path: Path) -> list[str]:
+    """The labels of a file, by the lines on which each type begins."""
+    if not openings:
+        raise InputError(path, "holds no entity, all labels are O", "at least one B- label")
+    for kind, lines in openings.items():
+        if len(lines) == 1:
+            problem = f"the type {shown(kind)} has only the entity that begins here"
+            raise InputError(path, problem, "two of each type, or a label_list", lines[0])
+    return ["O", *(f"{prefix}-{kind}" for kind in sorted(openings) for prefix in "BI")]
 
 
 def _conll(content: str, path: Path) -> Iterator[list[tuple[int, str, str]]]:
@@ -130,6 +145,8 @@ def _conll(content: str, path: Path) -> Iterator[list[tuple[int, str, str]]]:
             token, *labels = line.split("\t")
         else:
             token, *labels = _SPACES.split(line.strip(" "))
+            if not labels and line.startswith(" "):  # the token is a space itself
+                token, labels = " ", [token]
         if not labels or labels == [""]:
             problem = f"the token {shown(token)} has no label"
             raise InputError(path, problem, "a token, a tab or spaces, a label", number)
@@ -176,9 +193,12 @@ def _check_length(sentence: list[tuple[int, str, str]], path: Path) -> None:
 
 
 def read_squad(
-    path: str | os.PathLike, encoding: str = "utf-8-sig", require_answers: bool = True
+    path: str | os.PathLike,
+    encoding: str = "utf-8-sig",
+    require_answers: bool = True,
+    policy: str = "strict",
 ) -> MapDataset:
-    """Read questions on passages from JSON in the form of SQuAD and of PaddleNLP's CMRC 2018.
+    """Read questions on passages from JSON in the form of SQuAD and of CMRC 2018.
 
     `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers":
     [{"text": ..., "answer_start": ...}]}]}]}]}`; other keys are left out. `answer_start` counts
@@ -188,6 +208,10 @@ def read_squad(
     Args:
         require_answers: False also takes questions without answers, as a test file has them.
             Questions marked `"is_impossible": true` never need one.
+        policy: "strict" refuses an answer that is not at its offset, an empty answer and an empty
+            question; CMRC's own files hold all three. "repair" moves an answer to its place in the
+            context that is nearest, drops one that has none and questions that are left without
+            text or a needed answer, and warns with the numbers and first lines.
 
     Returns:
         A MapDataset of `{"id": str, "context": str, "question": str, "answers": list[str],
@@ -195,9 +219,10 @@ def read_squad(
 
     Raises:
         InputError: JSON of another form (with the place, such as data[3].paragraphs[0], and its
-            line), an answer that is not at its offset, no answer, an id that comes again.
+            line), an id that comes again, and what `policy` refuses.
     """
-    file = _Json(Path(path), encoding)
+    one_of("policy", policy, POLICIES)
+    file = _Json(Path(path), encoding, policy)
     examples: list[dict] = []
     seen: dict[str, str] = {}  # id -> place
     for entry_place, entry in file.objects(file.root, "data", "the file"):
@@ -209,47 +234,72 @@ def read_squad(
                     problem = f"{question_place} has the id {shown(name)} of {seen[name]}"
                     file.refuse(problem, "a different id for each question", question)
                 seen[name] = question_place
-                impossible = question.get("is_impossible", False)
-                if not isinstance(impossible, bool):
-                    problem = f"{question_place}.is_impossible is a JSON {json_type(impossible)}"
-                    file.refuse(problem, "true or false", question)
-                required = require_answers and not impossible
-                answers = []
-                if "answers" in question or required:
-                    answers = list(_answers(file, question, question_place, context))
-                if required and not answers:
-                    expected = 'an answer, "is_impossible": true, or require_answers=False'
-                    file.refuse(f"{question_place} has no answer", expected, question)
-                example = {
-                    "id": name,
-                    "context": context,
-                    "question": file.text(question, "question", question_place),
-                    "answers": [answer for answer, _ in answers],
-                    "answer_starts": [start for _, start in answers],
-                }
-                examples.append(example)
+                example = _question(file, question, question_place, context, require_answers)
+                if example is not None:
+                    examples.append({"id": name, "context": context, **example})
     if not examples:
         file.refuse("holds no question", "at least one in data[].paragraphs[].qas[]", file.root)
+    warn_of(file.path, file.repairs)
+    from paddlenlp.datasets import MapDataset
+
     return MapDataset(examples, label_list=None)
+
+
+def _question(
+    file: _Json, question: dict, place: str, context: str, require_answers: bool
+) -> dict[str, Any] | None:
+    """A question with its answers; None where it is dropped."""
+    impossible = question.get("is_impossible", False)
+    if not isinstance(impossible, bool):
+        problem = f"{place}.is_impossible is a JSON {json_type(impossible)}"
+        file.refuse(problem, "true or false", question)
+    blank = is_blank(file.get(question, "question", str, place))
+    if blank and file.repaired("questions without text dropped", question):
+        return None
+    required = require_answers and not impossible
+    answers = []
+    if "answers" in question or required:
+        answers = list(_answers(file, question, place, context))
+    if required and not answers:
+        if file.repaired("questions without an answer dropped", question):
+            return None
+        expected = 'an answer, "is_impossible": true, or require_answers=False'
+        file.refuse(f"{place} has no answer", expected, question)
+    return {
+        "question": file.text(question, "question", place),
+        "answers": [answer for answer, _ in answers],
+        "answer_starts": [start for _, start in answers],
+    }
 
 
 def _answers(file: _Json, question: dict, where: str, context: str) -> Iterator[tuple[str, int]]:
     for item_place, item in file.objects(question, "answers", where):
-        answer = file.text(item, "text", item_place)
+        answer = file.get(item, "text", str, item_place)
         start = file.get(item, "answer_start", int, item_place)
+        if is_blank(answer) and file.repaired("empty answers dropped", item):
+            continue
+        file.text(item, "text", item_place)
         if start < 0 or not context.startswith(answer, start):
-            place = context.find(answer)
-            offset = f"{place}, where it is" if place >= 0 else "of a text that it contains"
-            problem = f"{item_place} {shown(answer)} is not at {start}"
-            file.refuse(problem, f"the offset {offset} in the context", item)
+            found = re.finditer(f"(?={re.escape(answer)})", context)
+            places = sorted((match.start() for match in found), key=lambda at: abs(at - start))
+            what = "moved to where they are" if places else "that their context lacks dropped"
+            if not file.repaired(f"answers {what}", item):
+                offset = f"{places[0]}, where it is" if places else "of a text that it contains"
+                problem = f"{item_place} {shown(answer)} is not at answer_start {start}"
+                expected = f'the offset {offset} in the context, or policy="repair"'
+                file.refuse(problem, expected, item)
+            if not places:
+                continue
+            start = places[0]
         yield answer, start
 
 
 class _Json:
     """A JSON file that refuses what is not as expected, with the line on which it begins."""
 
-    def __init__(self, path: Path, encoding: str) -> None:
-        self.path, self.content = path, read_content(path, encoding)
+    def __init__(self, path: Path, encoding: str, policy: str) -> None:
+        self.path, self.content, self.policy = path, read_content(path, encoding), policy
+        self.repairs: dict[str, list[int]] = {}  # what was done -> lines
         self.line_ends, decoder = line_ends(self.content), _Decoder()
         try:
             self.root = decoder.decode(self.content)
@@ -270,6 +320,12 @@ class _Json:
 
     def line_at(self, place: int) -> int:
         return 1 + bisect_right(self.line_ends, place)
+
+    def repaired(self, what: str, value: object) -> bool:
+        """Note that something is repaired here; False where the policy is strict."""
+        if self.policy == "repair":
+            self.repairs.setdefault(what, []).append(self.line(value))
+        return self.policy == "repair"
 
     def refuse(self, problem: str, expected: str, value: object) -> None:
         raise InputError(self.path, problem, expected, self.line(value))
@@ -294,7 +350,8 @@ class _Json:
             yield place, item
 
     def text(self, value: dict, key: str, where: str) -> str:
-        return check_text(self.get(value, key, str, where), self.path, self.line(value))
+        text = self.get(value, key, str, where)
+        return check_text(text, self.path, self.line(value), f"{where}.{key}")
 
 
 class _Decoder(json.JSONDecoder):

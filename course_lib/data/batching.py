@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from course_lib.data.tokens import remembered_ids
+from course_lib.data.tokens import remembered_ids, token_ids
 from course_lib.runtime import InputError, errors
 from course_lib.runtime.errors import one_of
 
 import numpy as np
 from paddle.io import BatchSampler, DataLoader
-from paddlenlp.data import Dict, Pad, Stack, Tuple
+from paddlenlp.data import Pad, Stack, Tuple
 from paddlenlp.datasets import MapDataset
 
 MODES = ("train", "dev", "test")
@@ -28,10 +28,11 @@ def convert_example(
     """Turn one example into the ids a model reads.
 
     Args:
-        example: `{"text": str, "label": int}`, or a pair as `convert_pair_example` takes it; no
-            label is needed when `is_test`.
+        example: `{"text": str, "label": int}`, or a pair, `{"sentence1": str,
+            "sentence2": str, "label": int}`; no label is needed when `is_test`.
         tokenizer: any PaddleNLP tokenizer.
-        max_seq_length: longer texts are cut; it counts tokens, [CLS] and [SEP] included.
+        max_seq_length: longer texts are cut, of a pair the longer one first; it counts tokens,
+            [CLS] and [SEP] included.
         is_test: leave the label out.
         return_dict: give `{"input_ids", "token_type_ids"[, "labels"]}`, as a Trainer wants them.
 
@@ -43,31 +44,35 @@ def convert_example(
         InputError: `max_seq_length` leaves no room for a token between [CLS] and [SEP], or the
             label is not an index (0.8 would become 0).
     """
+    errors.whole("max_seq_length", max_seq_length, 5 if "sentence1" in example else 3)
     if "sentence1" in example:
-        from course_lib.data.features import convert_pair_example  # which imports this module
-
-        return convert_pair_example(example, tokenizer, max_seq_length, is_test, return_dict)
-    errors.whole("max_seq_length", max_seq_length, 3)
-    text = example["text"]
-    ids = remembered_ids(text, tokenizer)
-    if ids is None:
-        encoded = tokenizer(
-            text, max_length=max_seq_length, truncation=True, return_token_type_ids=True
-        )
-        fields = {"input_ids": encoded["input_ids"], "token_type_ids": encoded["token_type_ids"]}
-    else:
+        fields = _pair_ids(example, tokenizer, max_seq_length)
+    elif (ids := remembered_ids(example["text"], tokenizer)) is not None:
         input_ids = tokenizer.build_inputs_with_special_tokens(ids[: max_seq_length - 2])
         fields = {"input_ids": input_ids, "token_type_ids": [0] * len(input_ids)}
+    else:
+        options = {"truncation": True, "return_token_type_ids": True}
+        encoded = tokenizer(example["text"], max_length=max_seq_length, **options)
+        fields = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
     if not is_test:
         fields["labels"] = np.int64(errors.whole("label", example["label"], 0))
     return fields if return_dict else tuple(fields.values())
 
 
-def batchify_fn(tokenizer, is_test: bool = False, return_dict: bool = False) -> Callable:
-    """Make the function that pads and stacks a list of `convert_example` results.
+def _pair_ids(example: dict[str, Any], tokenizer, max_seq_length: int) -> dict[str, Any]:
+    """`[CLS] sentence1 [SEP] sentence2 [SEP]`, whose types are 1 after the first [SEP]."""
+    first, second = (token_ids(example[key], tokenizer) for key in ("sentence1", "sentence2"))
+    # What truncation="longest_first" does; but that warns at every pair that it cuts.
+    while len(first) + len(second) > max_seq_length - 3:
+        (first if len(first) > len(second) else second).pop()
+    return {
+        "input_ids": tokenizer.build_inputs_with_special_tokens(first, second),
+        "token_type_ids": tokenizer.create_token_type_ids_from_sequences(first, second),
+    }
 
-    Args:
-        return_dict: the examples are dicts. PaddleNLP's Dict takes dicts but gives a tuple.
+
+def batchify_fn(tokenizer, is_test: bool = False) -> Callable:
+    """Make the function that pads and stacks a list of `convert_example` results.
 
     Returns:
         A callable: list of N examples -> `(input_ids [N, L], token_type_ids [N, L], labels [N])`,
@@ -76,7 +81,7 @@ def batchify_fn(tokenizer, is_test: bool = False, return_dict: bool = False) -> 
     columns = padded_columns(tokenizer)
     if not is_test:
         columns["labels"] = Stack(dtype="int64")
-    return Dict(columns) if return_dict else Tuple(*columns.values())
+    return Tuple(*columns.values())
 
 
 def padded_columns(tokenizer) -> dict[str, Callable]:
@@ -363,8 +368,8 @@ def create_dataloader(
         where there are labels, `labels [N]`.
 
     Raises:
-        InputError: the dataset is empty, `mode` or `batching` is another word, or `max_tokens` is
-            missing for "tokens" or given for another `batching`.
+        InputError: the dataset is empty or of another task, `mode` or `batching` is another word,
+            or `max_tokens` is missing for "tokens" or given for another `batching`.
     """
     # A misspelled word would only change the order, without a message.
     one_of("mode", mode, MODES)
@@ -374,7 +379,12 @@ def create_dataloader(
         raise InputError("max_tokens", problem, 'a number with batching "tokens", else None')
     if len(dataset) == 0:
         raise InputError("dataset", "is empty", "at least one example")
-    is_test = "label" not in dataset[0]
+    first = dataset[0]
+    if "text" not in first and "sentence1" not in first:
+        problem = f"its examples have {', '.join(first)}"
+        expected = "texts or pairs; of other tasks course_lib.training.TASKS[...].features"
+        raise InputError("dataset", problem, expected)
+    is_test = "label" not in first
     features = MapDataset(
         [convert_example(example, tokenizer, max_seq_length, is_test) for example in dataset],
         label_list=getattr(dataset, "label_list", None),

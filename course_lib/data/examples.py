@@ -13,7 +13,6 @@ import csv
 import io
 import os
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from course_lib.data.readers import (
     read_content,
     shown,
     split_lines,
+    warn_of,
 )
 from course_lib.runtime import InputError
 from course_lib.runtime.errors import one_of
@@ -221,13 +221,13 @@ def _checked(
     for line, row in fields:
         empty = [column for column, value in row.items() if layout.skip_empty and is_blank(value)]
         if empty:
-            skipped[f"rows with nothing in {empty[0]!r}"].append(line)
+            skipped[f"rows with nothing in {empty[0]!r} are left out"].append(line)
             continue
         example = {}
         for column, key in wanted.items():
             value = row[column]
             if layout.skip_empty and _MARK in value:
-                skipped[f"byte order marks in {column!r}"].append(line)
+                skipped[f"byte order marks in {column!r} are left out"].append(line)
                 value = value.replace(_MARK, "")
             if key == "label":
                 example[key] = _named(check_label(value, where, line, column), where, line, layout)
@@ -237,9 +237,7 @@ def _checked(
                 raise InputError(where, problem, "none, or --skip_empty to take it out", line)
             example[key] = value
         yield line, example
-    for what, lines in skipped.items():
-        first = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
-        warnings.warn(f"{where}: {what} are left out: {len(lines)} (lines {first})", stacklevel=4)
+    warn_of(where, skipped)
 
 
 def _named(label: str, where: str | Path, line: int, layout: Layout) -> str:

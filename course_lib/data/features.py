@@ -8,57 +8,19 @@ lists of pairs, and never ends when a question fills a window.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from course_lib.data.batching import padded_columns
 from course_lib.data.tokens import token_ids, words_with_offsets
 from course_lib.runtime import InputError, errors
 
 import numpy as np
-from paddlenlp.data import Dict, Pad, Stack, Tuple
 
 IGNORED = -100  # the label of [CLS], [SEP] and padding, which PaddleNLP's losses leave out
 
 # The trie of a tokenizer -> token -> id; adding words gives the tokenizer another trie.
 _ids_of: WeakKeyDictionary = WeakKeyDictionary()
-
-
-def convert_pair_example(
-    example: dict[str, Any],
-    tokenizer,
-    max_seq_length: int = 128,
-    is_test: bool = False,
-    return_dict: bool = False,
-) -> tuple | dict[str, Any]:
-    """Turn a sentence pair into `[CLS] sentence1 [SEP] sentence2 [SEP]`.
-
-    Args:
-        example: `{"sentence1": str, "sentence2": str, "label": int}`; no label when `is_test`.
-        max_seq_length: tokens, special ones included; the longer sentence is cut first.
-        is_test, return_dict: as for `convert_example`.
-
-    Returns:
-        `(input_ids, token_type_ids, label)`, for `batchify_fn`; or a dict for `dict_batchify_fn`.
-        Types are 0 up to the first [SEP], 1 after it.
-
-    Raises:
-        InputError: `max_seq_length` leaves no room for a token of each sentence, or the label is
-            not an index (0.8 would become 0).
-    """
-    errors.whole("max_seq_length", max_seq_length, 5)
-    first, second = (token_ids(example[key], tokenizer) for key in ("sentence1", "sentence2"))
-    # What truncation="longest_first" does; but that warns at every pair that it cuts.
-    while len(first) + len(second) > max_seq_length - 3:
-        (first if len(first) > len(second) else second).pop()
-    fields = {
-        "input_ids": tokenizer.build_inputs_with_special_tokens(first, second),
-        "token_type_ids": tokenizer.create_token_type_ids_from_sequences(first, second),
-    }
-    if not is_test:
-        fields["labels"] = np.int64(errors.whole("label", example["label"], 0))
-    return fields if return_dict else tuple(fields.values())
 
 
 def convert_tokens_example(
@@ -112,24 +74,6 @@ def _token_id(token: str, tokenizer, name: str) -> int:
         piece = pieces[0] if len(pieces) == 1 else tokenizer.unk_token
         known[token] = tokenizer.convert_tokens_to_ids(piece)
     return known[token]
-
-
-def tokens_batchify_fn(
-    tokenizer, is_test: bool = False, return_dict: bool = False
-) -> Callable[[list], tuple]:
-    """Make the function that pads a list of `convert_tokens_example` results.
-
-    Args:
-        return_dict: the examples are dicts.
-
-    Returns:
-        A callable: N examples -> `(input_ids, token_type_ids, labels)`, each int64 [N, L], labels
-        -100 where padded; without labels when `is_test`.
-    """
-    columns = padded_columns(tokenizer)
-    if not is_test:
-        columns["labels"] = Pad(axis=0, pad_val=IGNORED, dtype="int64")
-    return Dict(columns) if return_dict else Tuple(*columns.values())
 
 
 def convert_qa_examples(
@@ -224,20 +168,6 @@ def _answer_tokens(
         if first <= last:
             spans.append((first, last))
     return spans
-
-
-def qa_batchify_fn(tokenizer, is_test: bool = False) -> Callable[[list[dict]], tuple]:
-    """Make the function that pads and stacks a list of `convert_qa_examples` features.
-
-    Returns:
-        A callable: N features -> `(input_ids [N, L], token_type_ids [N, L], start_positions [N],
-        end_positions [N])`, int64; the first two when `is_test`. Other keys are left out.
-    """
-    columns = padded_columns(tokenizer)
-    if not is_test:
-        columns["start_positions"] = Stack(dtype="int64")
-        columns["end_positions"] = Stack(dtype="int64")
-    return Dict(columns)
 
 
 def _name(example: dict[str, Any], otherwise: str) -> str:

@@ -11,12 +11,15 @@ import contextlib
 import json
 import os
 import re
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from course_lib.runtime import InputError
 from course_lib.runtime.files import read_bytes
 from course_lib.runtime.visible import hidden_character, is_blank
 
+POLICIES = ("strict", "repair")  # for what is wrong in annotated files
 MAX_TEXT = 100_000  # characters; a longer "text" is a file that was put together wrongly
 MAX_LABEL = 100  # characters
 
@@ -165,6 +168,14 @@ def json_object(line: str, path: str | os.PathLike, number: int, expected: str) 
         problem = "the file is a JSON array, not JSONL"
         expected += " per line (in doccano export as JSONL, not JSON; elsewhere: jq -c '.[]' FILE)"
     raise InputError(path, problem, expected, number)
+
+
+def warn_of(where: str | os.PathLike, found: Mapping[str, list[int]]) -> None:
+    """Warn of what a reader has repaired or left out: how often, and on which lines first."""
+    for what, lines in found.items():
+        if lines:
+            first = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
+            warnings.warn(f"{where}: {what}: {len(lines)} (lines {first})", stacklevel=4)
 
 
 def check_text(text: str, where: str | os.PathLike, line: int, column: str | None = None) -> str:

@@ -83,7 +83,8 @@ def split_dev(
     larger than dev should be stays in training.
 
     Args:
-        examples: texts or pairs with "label".
+        examples: texts or pairs with "label", tokens, or questions, where those on the same
+            context stay together.
         seed: of the draw; the same examples, share and seed give the same split.
 
     Returns:
@@ -92,12 +93,13 @@ def split_dev(
     Raises:
         InputError: there is nothing to hold out.
     """
-    texts = [" ".join(str(each[key]) for key in each if key != "label") for each in examples]
+    texts = [_text(example) for example in examples]
     groups = _near_duplicates(texts)
     sizes = Counter(groups)
     by_label: dict[Any, dict[int, None]] = {}
     for group, example in dict(zip(reversed(groups), reversed(examples), strict=True)).items():
-        by_label.setdefault(example["label"], {})[group] = None  # that of the group's first text
+        label = example.get("label")  # that of the group's first text
+        by_label.setdefault(label, {})[group] = None
     draw, chosen = random.Random(seed), set()
     for label in sorted(by_label):
         own = [one for one in sorted(by_label[label]) if sizes[one] <= max(1, share * len(groups))]
@@ -109,6 +111,12 @@ def split_dev(
         problem = f"of {len(groups)} examples is nothing: almost all are copies of each other"
         raise InputError("dev_share", problem, "more different examples, or a dev file")
     return parts
+
+
+def _text(example: Mapping[str, Any]) -> str:
+    if "tokens" in example or "context" in example:
+        return "".join(example.get("tokens") or example["context"])
+    return " ".join(str(example[key]) for key in example if key != "label")
 
 
 def _near_duplicates(texts: Sequence[str]) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from course_lib.deploy.predictor import Predictor
@@ -54,6 +55,9 @@ class Refused(HTTPException):
     """A request that gets no answer, with its HTTP status and the reason in words."""
 
 
+Example = str | Mapping[str, str]
+
+
 class Batcher:
     """Gathers the texts of waiting requests into batches, which one thread runs."""
 
@@ -61,7 +65,7 @@ class Batcher:
         self.predictor, self.limits = predictor, limits
         self.stopping = False
         self.busy = self.accepted = self.answered = self.batches = 0  # texts, but for batches
-        self._jobs: deque[tuple[list[str], asyncio.Future]] = deque()
+        self._jobs: deque[tuple[list[Example], asyncio.Future]] = deque()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._work, name="predictor")
 
@@ -75,11 +79,11 @@ class Batcher:
             self._changed.notify()
         self._thread.join()
 
-    async def classify(self, texts: list[str]) -> list[dict]:
+    async def classify(self, texts: list[Example]) -> list[dict]:
         """Wait for a place in a batch and for its answers.
 
         Args:
-            texts: at least one.
+            texts: at least one; examples, where a task has more than a text.
 
         Raises:
             Refused: the queue is full, or the service is about to stop.
@@ -102,7 +106,7 @@ class Batcher:
             self.batches += 1
             jobs[0][1].get_loop().call_soon_threadsafe(self._deliver, jobs, answers)
 
-    def _gather(self) -> list[tuple[list[str], asyncio.Future]]:
+    def _gather(self) -> list[tuple[list[Example], asyncio.Future]]:
         """The next jobs; none when the service stops. A full batch leaves at once."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self.stopping)
@@ -112,14 +116,14 @@ class Batcher:
     def _is_full(self) -> bool:
         return self.stopping or sum(len(texts) for texts, _ in self._jobs) >= self.limits.max_batch
 
-    def _take(self) -> list[tuple[list[str], asyncio.Future]]:
+    def _take(self) -> list[tuple[list[Example], asyncio.Future]]:
         """The job that has waited longest, and with it those of the most similar length.
 
         A batch is as long as its longest text. As the oldest always goes, none waits for ever.
         """
         if not self._jobs:
             return []
-        length = {id(job): max(map(len, job[0])) for job in self._jobs}
+        length = {id(job): max(len(str(each)) for each in job[0]) for job in self._jobs}
         wanted = length[id(self._jobs[0])]
         taken: set[int] = set()
         room = self.limits.max_batch

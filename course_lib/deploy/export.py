@@ -12,10 +12,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from course_lib.data.kinds import KINDS, find_task
 from course_lib.deploy.files import (
     MULTI_LABEL,
     ONNX,
-    SEQUENCES,
     file_of,
     new_files,
     write_description,
@@ -26,12 +26,6 @@ from course_lib.runtime import InputError
 
 import paddle
 from paddlenlp.transformers import PretrainedModel
-
-_TASKS = {
-    "ForSequenceClassification": SEQUENCES,
-    "ForTokenClassification": "token classification",
-    "ForQuestionAnswering": "question answering",
-}
 
 
 def export_model(
@@ -69,11 +63,11 @@ def export_model(
             that do not fit its labels, a directory that cannot be written or holds another model,
             or with `onnx` an operator that paddle2onnx lacks.
     """
-    task = next((task for part, task in _TASKS.items() if part in type(model).__name__), None)
+    config = getattr(model, "config", None)
+    task = find_task(type(model).__name__, getattr(config, "task", None))
     if task is None and input_spec is None:
         problem = f"{type(model).__name__} has no head for a task that the course knows"
-        raise InputError("model", problem, f"a model {', '.join(_TASKS)}, or input_spec")
-    config = getattr(model, "config", None)
+        raise InputError("model", problem, "a fine-tuned model, or input_spec")
     positions = getattr(config, "max_position_embeddings", None)
     if max_length is not None and positions is not None and max_length > positions:
         raise InputError("max_length", f"is {max_length}", f"at most {positions}, its positions")
@@ -82,15 +76,15 @@ def export_model(
         columns = [column for column in ("input_ids", "token_type_ids") if column in takes]
         input_spec = [paddle.static.InputSpec([None, None], "int64", column) for column in columns]
     names = getattr(config, "id2label", None) or {}
-    labelled = task in (SEQUENCES, "token classification")
+    labelled = task is not None and task != "qa"
     labels: list[str] = [names[index] for index in sorted(names)] if labelled else []
     several = getattr(config, "problem_type", None) == "multi_label_classification"
     kind = MULTI_LABEL if several else "single_label"
     if thresholds is not None and set(thresholds) != set(labels):
         raise InputError("thresholds", "do not name the model's labels", "one for each label")
     description = {
-        "task": task,
-        "problem": kind if task == SEQUENCES else None,
+        "task": task and KINDS[task],
+        "problem": kind if task in ("text", "pair") else None,
         "class": type(model).__name__,
         "inputs": [spec.name for spec in input_spec],
         "labels": labels or None,

@@ -35,7 +35,7 @@ from paddle.base.proto import framework_pb2
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
 
 PROGRAM, WEIGHTS, ONNX, DESCRIPTION = ".pdmodel", ".pdiparams", ".onnx", "deploy.json"
-SEQUENCES, MULTI_LABEL = "sequence classification", "multi_label"
+MULTI_LABEL = "multi_label"
 
 
 def file_of(prefix: Path, ending: str) -> Path:
@@ -84,7 +84,13 @@ class _Description(BaseModel, strict=True):
     """What deploy.json may say; older exports lack some keys, and others may be there, too."""
 
     task: (
-        Literal["sequence classification", "token classification", "question answering"] | None
+        Literal[
+            "sequence classification",
+            "pair classification",
+            "token classification",
+            "question answering",
+        ]
+        | None
     ) = None
     problem: Literal["single_label", "multi_label"] | None = None
     labels: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = None

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from course_lib.data import batchify_fn, convert_example
-from course_lib.data.batching import map_by_length
+from course_lib.data.kinds import KINDS
 from course_lib.deploy.files import (
     DESCRIPTION,
     MULTI_LABEL,
     ONNX,
     PROGRAM,
-    SEQUENCES,
     WEIGHTS,
     check_file,
     describe,
@@ -27,10 +25,9 @@ from course_lib.models.files import VOCABULARIES, load_tokenizer
 from course_lib.models.patches import quiet_paddlenlp
 from course_lib.runtime import InputError, machine
 from course_lib.runtime.files import read_unmixed
-from course_lib.training.prediction import check_texts
+from course_lib.training.task import TASKS, Task
 
 import numpy as np
-from scipy.special import expit, softmax
 
 _STEP = 4  # batches of texts are padded to lengths that it divides
 _ENDINGS = {"paddle": (PROGRAM, WEIGHTS), "onnx": (ONNX,)}  # of a backend's files
@@ -145,64 +142,59 @@ class Predictor:
         with quiet_paddlenlp():
             return load_tokenizer(directory)
 
-    def predict(self, texts: Sequence[str], batch_size: int = 32) -> np.ndarray:
-        """Classify texts; those of similar length share a batch.
-
-        Returns:
-            Probabilities of shape [texts, num_classes], classes in the order of `labels`; for a
-            "multi_label" problem each by itself, otherwise with sum 1.
+    @property
+    def task(self) -> Task:
+        """The task that it was exported for.
 
         Raises:
-            InputError: not a classifier of sequences, one whose labels are not as many as its
-                outputs, no tokenizer, a text that is empty or not a string.
+            InputError: none that the course knows, or the names of the classes are missing.
         """
-        task = self.description.get("task")
-        if task != SEQUENCES or not self.labels:
-            problem = f"is for {task}" if self.labels else "has no labels"
-            raise InputError(self.path, problem, "a sequence classifier; others: run()")
-        check_texts(texts)
-        tokenizer, classes = self.tokenizer, len(self.labels)
-        length = self.max_length or 128
-        rows = [convert_example({"text": text}, tokenizer, length, is_test=True) for text in texts]
-        batchify = batchify_fn(tokenizer, is_test=True)
+        kind = self.description.get("task")
+        task = next((TASKS[name] for name in KINDS if KINDS[name] == kind), None)
+        if task is None or not (self.labels or task.name == "qa"):
+            problem = f"is for {kind}" if self.labels else "has no labels"
+            raise InputError(self.path, problem, f"one of {', '.join(TASKS)}; others: run()")
+        return task
 
-        def run(batch: list[tuple]) -> np.ndarray:
-            ids, types = batchify(batch)
-            room = ((0, 0), (0, self._room(ids.shape[1])))
-            padded = np.pad(ids, room, constant_values=tokenizer.pad_token_id)
-            logits = self.run({"input_ids": padded, "token_type_ids": np.pad(types, room)})[0]
-            if logits.shape[1:] != (classes,):
-                problem = f"names {classes} labels of outputs {list(logits.shape[1:])}"
-                raise InputError(self.path.parent / DESCRIPTION, problem, "a label for each output")
-            return expit(logits) if self.problem == MULTI_LABEL else softmax(logits, axis=-1)
+    def predict(self, texts: Sequence[str | Mapping], batch_size: int = 32) -> np.ndarray:
+        """The probabilities of a classifier, of shape [texts, num_classes], in order of `labels`.
 
-        results = map_by_length(run, rows, batch_size, length=lambda row: len(row[0]))
-        return np.array(results, "float32").reshape(-1, classes)
+        For a "multi_label" problem each is by itself, otherwise their sum is 1. Errors: `classify`.
+        """
+        if self.task.name not in ("text", "pair"):
+            raise InputError(self.path, f"is for {self.task.name}", "a classifier of texts")
+        rows = [list(row["probabilities"].values()) for row in self.classify(texts, batch_size)]
+        return np.array(rows, "float32").reshape(-1, len(self.labels))
+
+    def classify(self, data: Sequence[str | Mapping], batch_size: int = 32) -> list[dict[str, Any]]:
+        """Answer texts or examples; those of similar length share a batch.
+
+        Returns:
+            What `course_lib.training.Task.predict` gives of the model's task. For a "multi_label"
+            problem "label" lists all that reach their threshold (0.5 where the export has none).
+
+        Raises:
+            InputError: a task that the course does not know, labels that are not as many as the
+                model's outputs, no tokenizer, a text that is empty or not a string.
+        """
+        length, labels, thresholds = self.max_length or 128, self.labels or [], None
+        if self.problem == MULTI_LABEL:
+            thresholds = self.thresholds or [0.5] * len(labels)
+        run = self._run_padded
+        return self.task.predict(run, data, self.tokenizer, labels, length, batch_size, thresholds)
+
+    def _run_padded(self, batch: dict[str, np.ndarray]) -> list[np.ndarray]:
+        ids, types = batch["input_ids"], batch["token_type_ids"]
+        length = ids.shape[1]
+        room = ((0, 0), (0, self._room(length)))
+        padded = np.pad(ids, room, constant_values=self.tokenizer.pad_token_id)
+        outputs = self.run({"input_ids": padded, "token_type_ids": np.pad(types, room)})
+        if self.labels and outputs[0].shape[-1] != len(self.labels):
+            problem = f"names {len(self.labels)} labels of outputs {list(outputs[0].shape[1:])}"
+            raise InputError(self.path.parent / DESCRIPTION, problem, "a label for each output")
+        by_token = self.task.name in ("tokens", "qa")
+        return [output[:, :length] for output in outputs] if by_token else outputs
 
     def _room(self, length: int) -> int:
         """Columns to add, so that there are few shapes: each new one costs time and memory."""
         return min(-length % _STEP, (self._engine.positions or length + _STEP) - length)
-
-    def classify(self, texts: Sequence[str], batch_size: int = 32) -> list[dict]:
-        """Label texts.
-
-        Returns:
-            {"labels": [...], "probabilities": {label: probability, ...}} for each text. The labels
-            are the most probable one; for a "multi_label" problem all that reach their threshold
-            (0.5 where the export has none), which may be none.
-
-        Raises:
-            InputError: as `predict`.
-        """
-        probabilities = self.predict(texts, batch_size)
-        if self.problem == MULTI_LABEL:
-            chosen = probabilities >= np.array(self.thresholds or 0.5, "float32")
-        else:
-            chosen = np.arange(len(self.labels)) == probabilities.argmax(axis=1)[:, None]
-        return [
-            {
-                "labels": [self.labels[number] for number in np.flatnonzero(marks)],
-                "probabilities": dict(zip(self.labels, row.tolist(), strict=True)),
-            }
-            for marks, row in zip(chosen, probabilities, strict=True)
-        ]

@@ -1,6 +1,7 @@
-"""An HTTP service for an exported classifier: many small requests, few large batches.
+"""An HTTP service for an exported model: many small requests, few large batches.
 
-    POST /predict   {"text": "..."} or {"texts": ["...", ...]}; answers as `Predictor.classify`
+    POST /predict   {"text": "..."} or {"texts": ["...", ...]}; for pairs and questions one example
+                    or {"examples": [...]}, as /health names its fields; answers as `predict` does
     GET  /health    what is served, and how busy it is
     GET  /          a page to try it out
 
@@ -16,7 +17,7 @@ import json
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,7 +38,7 @@ from starlette.requests import ClientDisconnect
 MAX_DROPPED = 2**26  # bytes of a body that are read at most, so that its client gets an answer
 GRACE = 30  # seconds that accepted requests have to be answered in, once the service is to stop
 PAGE = Path(__file__).with_name("page.html")
-USAGE = 'expected {"text": "..."} or {"texts": ["...", ...]}'
+MANY = ("texts", "examples")  # the key of a list, where an example is a text, and elsewhere
 _CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # all but tab and line breaks
 
 
@@ -51,11 +52,12 @@ def make_app(
             numbers.
 
     Raises:
-        InputError: the model is no classifier of texts, or has no tokenizer.
+        InputError: the model has no task that the course knows, or no tokenizer.
     """
     limits = limits or Limits()
-    predictor.classify(["预热"])  # warms up, and finds out now what is wrong with the export
-    batcher, form = Batcher(predictor, limits), _form(limits)
+    fields = predictor.task.fields
+    predictor.classify([dict.fromkeys(fields, "预热")])  # finds out now what is wrong; and warms up
+    batcher, form = Batcher(predictor, limits), _form(limits, fields)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -87,6 +89,8 @@ def make_app(
             "model": predictor.path.name,
             "backend": predictor.backend,
             "int8": predictor.int8,
+            "task": predictor.task.name,
+            "fields": fields,
             "problem": predictor.problem,
             "labels": predictor.labels,
             **{key: getattr(batcher, key) for key in ("busy", "accepted", "answered", "batches")},
@@ -102,9 +106,9 @@ def make_app(
             body = await asyncio.wait_for(_read(request, limits.max_body), PATIENCE)
         except (ClientDisconnect, asyncio.TimeoutError):
             raise Refused(408, f"the body did not arrive within {PATIENCE} s") from None
-        content = _parse(body, form)
-        answers = await batcher.classify(content.get("texts") or [content["text"]])
-        return JSONResponse({"results": answers} if "texts" in content else answers[0])
+        examples, several = _parse(body, form, fields)
+        answers = await batcher.classify(examples)
+        return JSONResponse({"results": answers} if several else answers[0])
 
     return app
 
@@ -162,12 +166,17 @@ async def _read(request: Request, max_body: int) -> bytes:
     return bytes(body)
 
 
-def _form(limits: Limits) -> type[BaseModel]:
+def _form(limits: Limits, fields: Sequence[str]) -> type[BaseModel]:
     """What the JSON of a request may hold."""
     text = Annotated[str, Field(max_length=limits.max_characters), AfterValidator(_readable)]
-    texts = Annotated[list[text], Field(min_length=1, max_length=limits.max_texts)]
     config = ConfigDict(extra="forbid", strict=True)
-    return create_model("Body", __config__=config, text=(text, None), texts=(texts, None))
+    item: Any = text
+    if len(fields) > 1:
+        one: Any = dict.fromkeys(fields, (text, ...))
+        item = create_model("Example", __config__=config, **one)
+    items = Annotated[list[item], Field(min_length=1, max_length=limits.max_texts)]
+    columns: Any = {**dict.fromkeys(fields, (text, None)), MANY[len(fields) > 1]: (items, None)}
+    return create_model("Body", __config__=config, **columns)
 
 
 def _readable(text: str) -> str:
@@ -178,8 +187,12 @@ def _readable(text: str) -> str:
     return text
 
 
-def _parse(body: bytes, form: type[BaseModel]) -> dict:
-    """{"text": ...} or {"texts": [...]} from the body of a request."""
+def _parse(body: bytes, form: type[BaseModel], fields: Sequence[str]) -> tuple[list, bool]:
+    """The examples in the body of a request, and whether they were a list."""
+    many = MANY[len(fields) > 1]
+    one = "{" + ", ".join(f'"{field}": "..."' for field in fields) + "}"
+    each = one if len(fields) > 1 else '"..."'
+    usage = f'expected {one} or {{"{many}": [{each}, ...]}}'
     try:
         content = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -190,12 +203,14 @@ def _parse(body: bytes, form: type[BaseModel]) -> dict:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] in ("model_type", "extra_forbidden"):
-            raise Refused(422, USAGE) from None
+            raise Refused(422, usage) from None
         place = "".join(f"[{each}]" if isinstance(each, int) else each for each in first["loc"])
         raise Refused(422, f"{place}: {first['msg'].removeprefix('Value error, ')}") from None
-    if len(content) != 1:
-        raise Refused(422, USAGE)
-    return content
+    if set(content) == {many}:
+        return content[many], True
+    if set(content) != set(fields):
+        raise Refused(422, usage)
+    return [content if len(fields) > 1 else content["text"]], False
 
 
 class _Server(uvicorn.Server):

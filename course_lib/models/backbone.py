@@ -29,13 +29,8 @@ from course_lib.runtime.files import read_unmixed
 from course_lib.runtime.settings import trust_pickles
 
 import paddle
-from paddlenlp.transformers import (
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    ErnieConfig,
-    ErnieForSequenceClassification,
-    ErnieTokenizer,
-)
+from paddlenlp import transformers
+from paddlenlp.transformers import AutoTokenizer, ErnieConfig, ErnieTokenizer
 
 FRESH: dict[str, float | int] = {
     "num_hidden_layers": 2,
@@ -52,7 +47,7 @@ slower; reading 256 tokens instead of 128 gives more than any size does.
 """
 
 HEAD_PREFIX = "classifier."
-CLASSIFIER = "ForSequenceClassification"
+CLASSIFIER = "SequenceClassification"
 MULTI_LABEL = "multi_label_classification"
 CUT = ("heads_per_layer", "neurons_per_layer")  # in the configuration of a pruned model
 
@@ -64,9 +59,10 @@ def load_backbone(
     label_list: Sequence[str] | None = None,
     trained: bool = False,
     trust_pickle: bool = False,
+    head: str = CLASSIFIER,
     **config,
 ) -> tuple[paddle.nn.Layer, ErnieTokenizer]:
-    """Load a sequence classifier and its tokenizer.
+    """Load an encoder with a head for a task, and its tokenizer.
 
     Args:
         name_or_path: a directory that `save_model` or `save_pretrained` wrote; a name of the hub
@@ -82,11 +78,14 @@ def load_backbone(
         trained: refuse what is not a directory with a whole head and the names of its classes.
         trust_pickle: let a foreign `model_state.pdparams` run the code that it may hold; without,
             one that holds more than arrays is refused.
+        head: how the model's class ends after "For": "SequenceClassification",
+            "TokenClassification" or "QuestionAnswering".
         **config: changes to the configuration, for example `hidden_dropout_prob=0.2`.
 
     Returns:
-        The model, in training mode, whose `model(input_ids, token_type_ids)` gives logits of shape
-        [batch_size, num_classes], and the tokenizer. Random weights come from paddle's generator.
+        The model, in training mode, and the tokenizer. `model(input_ids, token_type_ids)` gives
+        logits [batch_size, num_classes] (of tokens, [batch_size, length, num_classes]; of answers,
+        start and end, each [batch_size, length]). Random weights come from paddle's generator.
 
     Raises:
         InputError: the directory lacks a file, or one is damaged or does not fit the others; it
@@ -103,16 +102,16 @@ def load_backbone(
         num_classes = len(label_list)
     with trust_pickles(trust_pickle), quiet_paddlenlp():
         if Path(name).is_dir() and name != "fresh":
-            options = Path(name), num_classes, label_list, config, trained
+            options = Path(name), num_classes, label_list, config, trained, head
             model, tokenizer = read_unmixed(name, lambda: _from_directory(*options))
         elif Path(name).is_file():
             raise InputError(name, "is a file", SAVED)
         elif trained:
             raise InputError(name, "is not a directory", SAVED)
         elif name == "fresh":
-            model, tokenizer = _fresh(vocab_texts, num_classes or 2, config)
+            model, tokenizer = _fresh(vocab_texts, num_classes or 2, config, head)
         else:
-            model, tokenizer = _from_hub(name, num_classes or 2, config)
+            model, tokenizer = _from_hub(name, num_classes or 2, config, head)
     if label_list is not None:
         _name_classes(model, label_list)
     model.train()
@@ -163,7 +162,7 @@ def _default_backbone() -> str:
     return os.environ.get("COURSE_BACKBONE") or default
 
 
-def _fresh(texts: Iterable[str] | None, num_classes: int, config: dict):
+def _fresh(texts: Iterable[str] | None, num_classes: int, config: dict, head: str):
     if texts is None:
         problem = "a fresh model has no vocabulary"
         raise InputError("load_backbone", problem, "vocab_texts, the training texts")
@@ -173,7 +172,7 @@ def _fresh(texts: Iterable[str] | None, num_classes: int, config: dict):
         tokenizer = ErnieTokenizer(str(Path(directory) / "vocab.txt"), do_lower_case=True)
     # saving a tokenizer would copy the file it was built from, which is no longer there
     tokenizer.save_resources = partial(_write_vocabulary, vocabulary)
-    model = ErnieForSequenceClassification(
+    model = getattr(transformers, f"ErnieFor{head}")(
         ErnieConfig(
             vocab_size=len(vocabulary),
             pad_token_id=tokenizer.pad_token_id,
@@ -195,6 +194,7 @@ def _from_directory(
     label_list: Sequence[str] | None,
     config: dict,
     trained: bool,
+    kind: str,
 ):
     settings, weights, shapes = read_saved(directory)
     config_file = directory / "config.json"
@@ -205,7 +205,7 @@ def _from_directory(
         raise InputError(directory, "has no vocab.txt", SAVED)
     heads = [shape for name, shape in shapes.items() if name.startswith(HEAD_PREFIX) and shape]
     names, head = _class_names(config_file, settings), heads[0][-1] if heads else None
-    _check_task(config_file, settings, names, head, trained)
+    _check_task(config_file, settings, names, head, trained, kind)
     named = [] if _are_defaults(names) else names
     other_names = label_list is not None and named not in ([], list(label_list))
     change = head is not None and (num_classes not in (None, head) or other_names)
@@ -215,7 +215,7 @@ def _from_directory(
     if change:
         config = {"problem_type": None, **config}
     with failure_named(weights, f"does not fit {config_file}", "matching weights"):
-        model = AutoModelForSequenceClassification.from_pretrained(
+        model = getattr(transformers, f"AutoModelFor{kind}").from_pretrained(
             str(directory),
             num_classes=num_classes or len(names) or head or 2,
             ignore_mismatched_sizes=change,
@@ -239,13 +239,13 @@ def _from_directory(
 
 
 def _check_task(
-    config_file: Path, settings: dict, names: list[str], head: int | None, trained: bool
+    config_file: Path, settings: dict, names: list[str], head: int | None, trained: bool, kind: str
 ) -> None:
     """Refuse a model of another task, one whose head does not fit, or an untrained one."""
     classes = settings.get("architectures") or []
-    if (trained or head is not None) and classes and not classes[0].endswith(CLASSIFIER):
-        raise InputError(config_file, f"is of {classes[0]}", f"a class that ends in {CLASSIFIER}")
-    if trained and not (head and names and classes):
+    if (trained or head is not None) and classes and not classes[0].endswith(kind):
+        raise InputError(config_file, f"is of {classes[0]}", f"a class that ends in For{kind}")
+    if trained and not (head and classes and (names or kind == "QuestionAnswering")):
         lacks = "no classifier head" if not head else "no id2label" if not names else "no task"
         problem = f"is not a trained classifier: it has {lacks}"
         raise InputError(config_file.parent, problem, "what save_model wrote")
@@ -283,15 +283,14 @@ def _classes(names: Sequence[str] | None, count: int | str | None) -> str:
     return ", ".join(names[:5]) + (f", ... ({len(names)} classes)" if len(names) > 5 else "")
 
 
-def _from_hub(name: str, num_classes: int, config: dict):
+def _from_hub(name: str, num_classes: int, config: dict, head: str):
     if os.sep in name and (name.startswith((".", os.sep, "~")) or Path(name).parent.is_dir()):
         raise InputError(name, "does not exist", SAVED)
     problem = "is not a directory, and the hub has no such name, or there is no network"
     expected = 'a directory that exists, "fresh", or a name of the hub and a network'
     with failure_named(name, problem, expected):
-        model = AutoModelForSequenceClassification.from_pretrained(
-            name, num_classes=num_classes, **config
-        )
+        kind = getattr(transformers, f"AutoModelFor{head}")
+        model = kind.from_pretrained(name, num_classes=num_classes, **config)
         return model, AutoTokenizer.from_pretrained(name)
 
 

@@ -15,7 +15,7 @@ from course_lib.runtime.files import FULL, LEFTOVER, LOCK, lock_directory
 
 MARKER = "run.json"  # names the command that a directory belongs to
 RESUME = {"train": "--resume", "hierarchical train": "init_from_ckpt newest"}
-CHECKPOINT_DIR, LOG_DIR = "checkpoints", "logs"
+CHECKPOINT_DIR, LOG_DIR, MODEL_DIR = "checkpoints", "logs", "model"
 
 
 class OutputDir:

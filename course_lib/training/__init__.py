@@ -11,8 +11,9 @@ __all__, __getattr__, __dir__ = lazy(
     checkpoint="Checkpoint find_checkpoints load_plain save_plain",
     loop="create_optimizer fit",
     metrics="paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
-    prediction="evaluate predict",
+    prediction="evaluate",
     reproducibility="SWITCHES reproducible",
     results="classifier_results",
+    task="TASKS Task predict",
     trainer="CourseTrainer",
 )

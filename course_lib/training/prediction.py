@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from course_lib.data import batchify_fn, convert_example
-from course_lib.data.batching import map_by_length
-from course_lib.data.examples import TEXTS
 from course_lib.data.features import IGNORED
 from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
@@ -17,19 +14,26 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 
+LABELS = ("labels", "start_positions", "end_positions")  # the columns of a batch that hold labels
 NO_NUMBERS = "finite weights: train again with a lower learning_rate, or take another checkpoint"
 
 
 def forward(model: paddle.nn.Layer, batch) -> tuple[paddle.Tensor, paddle.Tensor]:
     """Logits [batch_size, num_classes] and labels [batch_size] of one batch of a loader.
 
+    Start and end of an answer are two choices among the tokens: logits [batch_size, 2, seq_len] and
+    labels [batch_size, 2].
+
     Args:
-        batch: [input_ids, token_type_ids, labels], or a dict with a key "labels"; ids have shape
-            [batch_size, seq_len].
+        batch: [input_ids, token_type_ids, labels], or a dict with a key "labels" or the two of
+            positions; ids have shape [batch_size, seq_len].
     """
     if isinstance(batch, Mapping):
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        return model(**inputs), batch["labels"]
+        outputs = model(**{name: value for name, value in batch.items() if name not in LABELS})
+        labels = [batch[name] for name in LABELS if name in batch]
+        if len(labels) == 1:
+            return outputs, labels[0]
+        return paddle.stack(outputs, axis=1), paddle.stack(labels, axis=1)
     *inputs, labels = batch
     return model(*inputs), labels
 
@@ -60,6 +64,19 @@ def check_scores(scores: paddle.Tensor | np.ndarray) -> None:
         raise InputError("model", "its scores are infinite or no numbers", NO_NUMBERS)
 
 
+def cross_entropy(logits, labels) -> paddle.Tensor:
+    """The mean loss of logits and labels, of a pair of each (start and end) the mean of both.
+
+    Labels that are floats [batch_size, labels], zeros and ones, are choices of their own.
+    """
+    if not isinstance(logits, (tuple, list)):
+        if labels.dtype == logits.dtype:
+            return F.binary_cross_entropy_with_logits(logits, labels)
+        return F.cross_entropy(logits, labels)
+    losses = [F.cross_entropy(one, label) for one, label in zip(logits, labels, strict=True)]
+    return sum(losses) / len(losses)
+
+
 def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, float]:
     """Loss and accuracy over a loader, each example counting the same, also in a short last batch.
 
@@ -85,71 +102,6 @@ def evaluate(model: paddle.nn.Layer, loader: paddle.io.DataLoader) -> dict[str, 
     if not math.isfinite(loss_sum):
         raise InputError("model", f"its loss is {loss_sum}", NO_NUMBERS)
     return {"loss": loss_sum / count, "accuracy": correct / count}
-
-
-def predict(
-    model: paddle.nn.Layer,
-    data: Iterable[str | Mapping],
-    tokenizer,
-    batch_size: int = 32,
-    max_seq_length: int = 128,
-) -> list[dict]:
-    """Classify texts; those of similar length share a batch.
-
-    Args:
-        data: texts, or examples with a key "text", or pairs with "sentence1" and "sentence2" (a
-            MapDataset is such an iterable).
-
-    Returns:
-        One dict per text, in the order given: "text" (or the two of a pair), "label" (its name in
-        the model's configuration), "probability" (of that label) and "probabilities" (all classes
-        by name).
-
-    Raises:
-        InputError: a text is empty, `data` is one text, or a score is not a finite number.
-    """
-    names = model.config.id2label
-    if isinstance(data, (str, bytes, Mapping)):
-        raise InputError("data", f"is one {type(data).__name__}", "a list of texts or examples")
-    examples = [item if isinstance(item, Mapping) else {"text": item} for item in data]
-    scores = text_scores(model, tokenizer, examples, batch_size, max_seq_length)
-    results = []
-    probabilities = F.softmax(paddle.to_tensor(scores), axis=-1).numpy()
-    for example, row in zip(examples, probabilities, strict=True):
-        best = int(row.argmax())
-        results.append(
-            {
-                **{key: example[key] for key in TEXTS if key in example},
-                "label": names[best],
-                "probability": float(row[best]),
-                "probabilities": {names[i]: float(p) for i, p in enumerate(row)},
-            }
-        )
-    return results
-
-
-def text_scores(
-    model: paddle.nn.Layer,
-    tokenizer,
-    texts: Sequence[str | Mapping],
-    batch_size: int = 32,
-    max_seq_length: int = 128,
-) -> np.ndarray:
-    """A classifier's logits of texts or pairs, float32 [texts, classes], in the order given."""
-    examples = [text if isinstance(text, Mapping) else {"text": text} for text in texts]
-    check_texts([example[key] for example in examples for key in TEXTS if key in example])
-    rows = [convert_example(one, tokenizer, max_seq_length, is_test=True) for one in examples]
-    batchify = batchify_fn(tokenizer, is_test=True)
-
-    def run(batch: list[tuple]) -> np.ndarray:
-        logits = model(*map(paddle.to_tensor, batchify(batch)))
-        check_scores(logits)
-        return logits.numpy()
-
-    with inference_mode(model):
-        results = map_by_length(run, rows, batch_size, length=lambda row: len(row[0]))
-    classes = len(model.config.id2label)
-    return np.stack(results) if results else np.zeros((0, classes), "float32")
 
 
 def check_texts(texts: Sequence[str], name: str = "texts") -> None:

@@ -38,7 +38,7 @@ from course_lib.tasks.hierarchical.reports import brief
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 from course_lib.tasks.hierarchical.thresholds import DEFAULT, decode, tune
 from course_lib.training import CourseTrainer
-from course_lib.training.prediction import text_scores
+from course_lib.training.task import predict
 from course_lib.training.trainer import SEAL
 
 import numpy as np
@@ -52,7 +52,6 @@ from paddlenlp.trainer import (
     TrainerCallback,
     TrainingArguments,
 )
-from scipy.special import expit
 
 # The head begins at random, and most of its labels are rare: at the backbone's own rate a few
 # epochs teach it no more than the upper levels.
@@ -160,8 +159,9 @@ class Classifier:
         """
         if isinstance(self.model, Predictor):
             return self.model.predict(texts, batch_size)
-        length = self.max_seq_length
-        return expit(text_scores(self.model, self.tokenizer, texts, batch_size, length))
+        rows = predict(self.model, texts, self.tokenizer, batch_size, self.max_seq_length)
+        found = np.array([list(row["probabilities"].values()) for row in rows], "float32")
+        return found.reshape(len(rows), len(self.taxonomy))
 
     def predict(self, texts: Sequence[str], batch_size: int = 32, **options) -> list[list[str]]:
         """Each text's labels; the options are `consistent` and `one_child` of `decode`."""

@@ -21,14 +21,14 @@ from course_lib.data.batching import map_by_length
 from course_lib.models import encoder_of, freeze_layers, load_backbone, suggested_learning_rate
 from course_lib.runtime import InputError, seed_everything
 from course_lib.training.loop import fit
-from course_lib.training.prediction import inference_mode, text_scores
+from course_lib.training.prediction import inference_mode
+from course_lib.training.task import predict
 
 import numpy as np
 import paddle
 import paddle.nn.functional as F
 from paddle.io import DataLoader
 from paddlenlp.datasets import MapDataset
-from scipy.special import softmax
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -73,8 +73,8 @@ class Finetune:
 
         def classify(examples: Sequence[Mapping]) -> np.ndarray:
             texts = [row["text"] for row in examples]
-            scores = text_scores(model, tokenizer, texts, max_seq_length=self.max_seq_length)
-            return softmax(scores, axis=-1)
+            rows = predict(model, texts, tokenizer, max_seq_length=self.max_seq_length)
+            return np.array([list(row["probabilities"].values()) for row in rows], "float32")
 
         return classify
 

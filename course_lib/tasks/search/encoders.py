@@ -11,7 +11,7 @@ the index wrongly found.
 
 from collections.abc import Sequence
 
-from course_lib.data import batchify_fn, convert_example, convert_pair_example
+from course_lib.data import batchify_fn, convert_example
 from course_lib.data.batching import map_by_length
 from course_lib.deploy import Predictor
 from course_lib.models import encoder_of
@@ -262,7 +262,7 @@ def _pair_rows(model: CrossEncoder | Predictor, pairs: Sequence[tuple[str, str]]
         {"sentence1": one, "sentence2": two} for one, two in zip(firsts, seconds, strict=True)
     )
     length = model.max_length or 64
-    return [convert_pair_example(each, model.tokenizer, length, is_test=True) for each in examples]
+    return [convert_example(each, model.tokenizer, length, is_test=True) for each in examples]
 
 
 def _sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:

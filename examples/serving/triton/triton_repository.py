@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from course_lib.deploy.files import ONNX, SEQUENCES, check_file, describe, file_of, find_files
+from course_lib.deploy.files import ONNX, check_file, describe, file_of, find_files
 from course_lib.models.files import VOCABULARIES
 from course_lib.runtime import InputError, atomic_directory
 from course_lib.runtime.commands import exit_status, whole
@@ -99,7 +99,7 @@ def _read_classifier(source: str | os.PathLike) -> tuple[Path, dict]:
     prefix = find_files(source, (ONNX,))
     description = describe(prefix)
     task, labels = description.get("task"), description.get("labels")
-    if task != SEQUENCES:
+    if task != "sequence classification":
         problem = f"is for {task or 'a task that no deploy.json names'}"
         raise InputError(prefix, problem, "a sequence classifier")
     if not labels:

@@ -1,11 +1,8 @@
 """The course's corpora, and a user's own examples, in the files of official data sets.
 
-`paddlenlp.datasets.load_dataset(NAME, data_files=..., splits=...)` reads a local file with the
-reader of the official data set NAME. The writers here make such files, and refuse every example
-that PaddleNLP 2.8.1's reader would not give back as it is: those readers strip each line (a
-full-width space at its end too), split it at tabs, and end it at a carriage return; lcqmc then
-leaves out a line without a word, the others crash or cut the text. The JSON readers strip contexts
-and answers without moving answer_start.
+`paddlenlp.datasets.load_dataset(NAME, data_files=..., splits=...)` reads them. What PaddleNLP
+2.8.1's reader would not give back as it is, is refused: the readers strip each line, split it at
+tabs and end it at a carriage return, and strip contexts and answers without moving answer_start.
 """
 
 import json
@@ -17,8 +14,8 @@ from course_lib import data
 from course_lib.data.splits import SPLITS
 from course_lib.runtime import InputError, atomic_file
 
-# data set -> split of the course -> what to give load_dataset as `splits`, which chooses the
-# columns that are read. msra_ner has no official dev split, cmrc2018 and squad no public test.
+# data set -> split of the course -> the word for load_dataset: msra_ner has no official dev
+# split, cmrc2018 and squad no public test
 OFFICIAL_SPLITS = {
     "chnsenticorp": {"train": "train", "dev": "dev", "test": "test"},
     "glue/cola": {"train": "train", "dev": "dev", "test": "test"},
@@ -28,14 +25,8 @@ OFFICIAL_SPLITS = {
     "squad": {"train": "train_v1", "dev": "dev_v1", "test": "dev_v1"},
 }
 MSRA_LABELS = ("B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "O")
-_LOADERS = {
-    "chnsenticorp": "load_reviews",
-    "glue/cola": "load_reviews",
-    "lcqmc": "load_pairs",
-    "msra_ner": "load_people_daily",
-    "cmrc2018": "load_cloze",
-    "squad": "load_cloze",
-}
+_LOADERS = {"lcqmc": "load_pairs", "msra_ner": "load_people_daily"}
+_LOADERS |= dict.fromkeys(("cmrc2018", "squad"), "load_cloze")  # of the others load_reviews
 _HEADERS = {
     ("chnsenticorp", "train"): "label\ttext_a\n",
     ("chnsenticorp", "dev"): "qid\tlabel\ttext_a\n",
@@ -63,17 +54,14 @@ def materialize(
 
     Returns:
         The path of each split. `OFFICIAL_SPLITS[name][split]` is the word to give load_dataset as
-        `splits`; for glue/cola the call is `load_dataset("glue", "cola", data_files=...)`. The
-        official test files of chnsenticorp and cola have no labels, so these have none either.
+        `splits`; for glue/cola the call is `load_dataset("glue", "cola", data_files=...)`.
 
     Raises:
-        InputError: an unknown name, or a text that the format cannot carry; no example is ever
-            left out.
-        ValueError: an unknown split.
+        InputError: an unknown name, or a text that the format cannot carry.
     """
-    if name not in _LOADERS:
-        raise InputError("name", f"is {name!r}", f"one of {', '.join(_LOADERS)}")
-    load = getattr(data, _LOADERS[name])
+    if name not in OFFICIAL_SPLITS:
+        raise InputError("name", f"is {name!r}", f"one of {', '.join(OFFICIAL_SPLITS)}")
+    load = getattr(data, _LOADERS.get(name, "load_reviews"))
     suffix = ".json" if name in ("cmrc2018", "squad") else ".tsv"
     paths = {}
     for split in SPLITS if splits is None else [splits] if isinstance(splits, str) else splits:
@@ -93,20 +81,16 @@ def write_official(
     r"""Write examples as a file of the official data set `name`.
 
     Args:
-        name: one of `OFFICIAL_SPLITS`.
-        examples: `{"text", "label": 0 or 1}` for chnsenticorp and glue/cola, `{"sentence1",
-            "sentence2", "label": 0 or 1}` for lcqmc, `{"tokens": list[str], "labels": list[int]}`
-            for msra_ner, `{"id", "context", "question", "answers", "answer_starts"[, "title"]}` for
-            cmrc2018 and squad. An "id" names an example in errors, and in a column "qid".
+        examples: of texts, pairs (lcqmc), tokens (msra_ner) or questions (cmrc2018, squad), as the
+            course's loaders give them; labels of texts and pairs are 0 or 1. An "id" names an
+            example in errors, and in a column "qid".
         split: "train", "dev" or "test": the files of chnsenticorp and glue/cola differ in their
             columns, and those for "test" have no labels.
         label_list: for msra_ner, the names of the labels, all of them in `MSRA_LABELS`: what
             load_dataset gives are indices into that list, whatever the order of this one is.
 
     Raises:
-        InputError: an example (named by its id) that the reader would not give back as it is: a
-            label that is none of these, a tab, another number of labels than of tokens, an answer
-            that is not at its offset, an id that comes again.
+        InputError: an example (named by its id) that the reader would not give back as it is.
     """
     if split not in OFFICIAL_SPLITS.get(name, ()):
         expected = f"one of {', '.join(OFFICIAL_SPLITS)}, and train, dev or test"
@@ -141,13 +125,11 @@ def _tagged(example: dict, name: str, label_list: Sequence[str]) -> list[str]:
         raise InputError(f"example {name}", problem, "one label for each token")
     for token in tokens:
         if not token or "\002" in token:
-            raise InputError(
-                f"example {name}", f"the token {token!r}", r"characters other than \002"
-            )
+            problem, expected = f"the token {token!r}", r"characters other than \002"
+            raise InputError(f"example {name}", problem, expected)
     for label in labels:
         if not 0 <= label < len(label_list):  # Python would take -1 for the last one
-            expected = f"0 to {len(label_list) - 1}, indices into label_list"
-            raise InputError(f"example {name}", f"the label {label}", expected)
+            raise InputError(f"example {name}", f"the label {label}", "an index into label_list")
     return ["\002".join(tokens), "\002".join(label_list[label] for label in labels)]
 
 
@@ -159,11 +141,8 @@ def _write_questions(examples: Iterable[dict], path: str | os.PathLike, impossib
             raise InputError(f"example {name}", "the id comes again", "each id once")
         seen.add(name)
         title, context = example.get("title", ""), example["context"]
-        for key, text in (
-            ("title", title),
-            ("context", context),
-            ("question", example["question"]),
-        ):
+        texts = {"title": title, "context": context, "question": example["question"]}
+        for key, text in texts.items():
             if text != text.strip():
                 problem = f"{key} begins or ends with white space, which PaddleNLP's reader strips"
                 expected = "no white space there, offsets moved along"
@@ -206,7 +185,7 @@ def _binary(example: dict, name: str) -> str:
 
 
 def _line(columns: list[str], name: str) -> str:
-    """One line of a TSV file; what `line.strip().split("\\t")` would not give back is refused."""
+    """One line of a TSV file, refused where its reader would not give it back."""
     for column in columns:
         for character, called in _SEPARATORS.items():
             if character in column:
@@ -215,8 +194,7 @@ def _line(columns: list[str], name: str) -> str:
                 raise InputError(f"example {name}", problem, expected)
     line = "\t".join(columns)
     if line != line.strip():
-        at_end = line == line.lstrip()
-        side, column = ("ends", columns[-1]) if at_end else ("begins", columns[0])
-        problem = f"{column[:20]!r} is empty or {side} with white space, which the reader strips"
+        column = columns[-1 if line == line.lstrip() else 0]
+        problem = f"{column[:20]!r} is empty or has white space at an end, which the reader strips"
         raise InputError(f"example {name}", problem, "a visible character")
     return line
