@@ -21,6 +21,7 @@ from pathlib import Path
 
 import course_lib  # noqa: F401 - before paddle
 from course_lib import data
+from course_lib.data.examples import PAIR_COLUMNS
 from course_lib.tasks.hierarchical.doccano import read_doccano
 from course_lib.tasks.hierarchical.files import read_dataset, read_labels, read_texts
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
@@ -77,11 +78,15 @@ READERS: dict[str, tuple[str, Callable[[int], str], Callable]] = {
         lines("", lambda i: dumps({"text": text(i), "label": i % 2})),
         data.read_examples,
     ),
-    "read_texts": ("a.txt", lines("", text), data.read_texts),
-    "read_pairs": (
+    "read_examples txt": (
+        "a.txt",
+        lines("", text),
+        lambda path: data.read_examples(path, require_label=False),
+    ),
+    "read_examples pairs": (
         "a.tsv",
         lines("sentence1\tsentence2\tlabel\n", lambda i: f"{text(i)}\t{text(i + 1)}\t{i % 2}"),
-        data.read_pairs,
+        lambda path: data.read_examples(path, **PAIR_COLUMNS),
     ),
     "read_bio conll": ("a.txt", lines("", lambda i: CONLL), data.read_bio),
     "read_bio msra": (

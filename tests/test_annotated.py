@@ -9,9 +9,8 @@ import time
 
 import course_lib  # noqa: F401 - before paddle
 from course_lib.chapters.ch02 import write_official
-from course_lib.data import read_bio, read_pairs, read_squad
+from course_lib.data import read_bio, read_squad
 from course_lib.data.annotated import MAX_TOKENS
-from course_lib.data.examples import LCQMC_COLUMNS
 from course_lib.runtime import InputError
 
 import pytest
@@ -181,37 +180,6 @@ def test_what_the_writer_wrote_is_read(tmp_path, seed):
         examples.append({"tokens": tokens, "labels": labels})
     write_official("msra_ner", examples, tmp_path / "f", label_list=LABELS)
     assert read_bio(tmp_path / "f", LABELS).data == examples
-
-
-# --- pairs ------------------------------------------------------------------------------------
-
-PAIRS = [("他去了吗？", "他去没去？", 1), ("他去了吗？", "她来了吗？", 0)] * 2
-
-
-def pair_rows(dataset):
-    return [(r["sentence1"], r["sentence2"], r["label"]) for r in dataset.data]
-
-
-def test_pairs_in_every_format(tmp_path):
-    tsv = "".join(f"{one}\t{two}\t{label}\n" for one, two, label in PAIRS)
-    header = "id\tsentence2\tlabel\tsentence1\n"
-    mixed = header + "".join(f"7\t{two}\t{label}\t{one}\n" for one, two, label in PAIRS)
-    keys = ("sentence1", "sentence2", "label")
-    jsonl = "".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in PAIRS)
-    for dataset in (
-        read_pairs(write(tmp_path, tsv, "a.tsv"), columns=LCQMC_COLUMNS),
-        read_pairs(write(tmp_path, mixed, "b.tsv")),
-        read_pairs(write(tmp_path, ",".join(keys) + "\n" + tsv.replace("\t", ","), "c.csv")),
-        read_pairs(write(tmp_path, jsonl, "d.jsonl"), label_list=[0, 1]),
-        read_pairs(write(tmp_path, "\ufeff" + jsonl.replace("\n", "\r\n"), "e.jsonl")),
-    ):
-        assert pair_rows(dataset) == PAIRS
-        assert dataset.label_list == ["0", "1"]
-    examples = [dict(zip(keys, row, strict=True)) for row in [*PAIRS, ('a"b,c', " 好\u3000", 1)]]
-    write_official("lcqmc", examples, tmp_path / "f.tsv")
-    assert read_pairs(tmp_path / "f.tsv", columns=LCQMC_COLUMNS).data == examples
-    unlabelled = read_pairs(tmp_path / "b.tsv", require_label=False)
-    assert unlabelled.data == [{"sentence1": a, "sentence2": b} for a, b, _ in PAIRS]
 
 
 # --- questions --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import os
 import random
 
 import course_lib  # noqa: F401 - before paddle
-from course_lib.data import read_bio, read_examples, read_squad, read_texts
+from course_lib.data import read_bio, read_examples, read_squad
 from course_lib.data.readers import MAX_TEXT
 from course_lib.models import load_backbone
 from course_lib.runtime import InputError
@@ -32,6 +32,10 @@ def write(folder, name, content, encoding="utf-8"):
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
     return path
+
+
+def read_texts(source, **layout):
+    return [row["text"] for row in read_examples(source, require_label=False, **layout)]
 
 
 def pairs(dataset):

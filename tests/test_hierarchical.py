@@ -185,7 +185,8 @@ def test_an_output_that_is_an_input_or_a_directory_is_refused_first(tmp_path, ca
         ("evaluate", "--bad_case_path", "bad_case.txt", "holds something else than bad cases"),
         ("to_doccano", "--output_path", "train.txt", "is read by this command"),
     ):
-        assert main([command, *data, flag, str(path / output)]) == 2
+        model = ["--params_path", str(tmp_path)] * (command != "to_doccano")
+        assert main([command, *data, *model, flag, str(path / output)]) == 2
         assert problem in capsys.readouterr().err, (command, output)
     assert all(file.read_bytes() == content for file, content in before.items())
 

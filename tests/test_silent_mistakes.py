@@ -4,7 +4,7 @@ import course_lib  # noqa: F401
 from course_lib.chapters.ch02 import write_official
 from course_lib.chapters.ch20 import recall_at_k
 from course_lib.cli import commands as cli
-from course_lib.cli.shared import own_arguments, trainer_arguments
+from course_lib.cli.shared import parse_arguments
 from course_lib.compression import cut, reorder
 from course_lib.data import (
     LengthGroupedBatchSampler,
@@ -291,8 +291,8 @@ def test_arguments_that_make_no_sense(tokenizer, call, message, tmp_path, monkey
 @pytest.mark.parametrize("form", [["--learning_rate=1e-4"], ["--learning_rate", "1e-4"]])
 def test_a_flag_is_given_in_either_form(form, tmp_path, capsys):
     words = [*form, "--output_dir", str(tmp_path), "--model_name_or_path", "x"]
-    ours, rest = own_arguments(words, cli.COMPRESS, "compress")
-    trainer = trainer_arguments(rest, CompressionArguments, cli.COMPRESS, "compress")
+    ours, theirs = parse_arguments(words, cli.COMPRESS, "compress", lambda: CompressionArguments)
+    trainer = theirs()
     assert trainer.learning_rate == 1e-4 and {"--learning_rate", "--output_dir"} <= ours.given
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text(

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ TRAIN: Table = {
     "--train_file": argument(shared.LABELLED, required=True),
     **shared.DEV,
     "--test_file": argument("the same, measured once at the end"),
-    "--output_dir": argument("a new directory for everything written", required=True),
+    **shared.OUTPUT,
     **TRAINING,
     **shared.READING,
 }
@@ -116,6 +117,7 @@ SERVE: Table = {
 }
 COMPRESS: Table = {
     "--model_name_or_path": argument("the model/ that train or quickstart wrote", required=True),
+    **shared.OUTPUT,
     "--train_file": argument(f"{shared.LABELLED}; default: the course's reviews"),
     **shared.DEV,
     "--test_file": argument("the same, to measure each model once: it chooses nothing"),
@@ -270,26 +272,23 @@ def _export(args: argparse.Namespace) -> None:
 def _compress(words: Sequence[str]) -> None:
     """Print a JSON line a model, the uncompressed one first; compression.json holds the same."""
     prog = "python -m course_lib compress"
-    options, rest = shared.own_arguments(words, COMPRESS, prog)
-    if options.model_name_or_path is None:  # which only --help lets pass
-        from paddlenlp.trainer import CompressionArguments
-
-        shared.trainer_arguments(rest, CompressionArguments, COMPRESS, prog)
+    options, parse_theirs = shared.parse_arguments(
+        words, COMPRESS, prog, lambda: import_module("paddlenlp.trainer").CompressionArguments
+    )
     config = shared.trained_config(options.model_name_or_path, options.task)
     names = config["labels"]
     if options.dev_file and not options.train_file:
         raise InputError("--dev_file", "is given without --train_file", "both, or neither")
+    output = OutputDir(options.output_dir, "compress")
     splits = shared.read_files(options, config) if options.train_file else {}
 
     from course_lib.data.readers import listed
     from course_lib.models import suggested_learning_rate
 
     import paddle
-    from paddlenlp.trainer import CompressionArguments
 
     task = training.TASKS[config["task"]]
-    args = shared.trainer_arguments(rest, CompressionArguments, COMPRESS, prog)
-    output = OutputDir(args.output_dir, "compress")
+    args = parse_theirs()
     runtime.select_device(args.device if "--device" in options.given else None)
     args.device = paddle.get_device().split(":")[0]
     model, tokenizer, length = _load(config, options.max_seq_length, options.trust_pickle)
@@ -322,6 +321,9 @@ def _compress(words: Sequence[str]) -> None:
 
 
 def _serve(args: argparse.Namespace) -> None:
+    if args.backend == "paddle" and not shared.trained_config(args.model_dir)["static"]:
+        problem = "holds a trained model that is not exported"
+        raise InputError(args.model_dir, problem, "what `export` of course_lib makes of it")
     from course_lib.deploy.service import Limits, listen, make_app, serve
     from course_lib.runtime import machine
 

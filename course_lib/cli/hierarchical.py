@@ -27,8 +27,7 @@ from course_lib.runtime.commands import whole
 from course_lib.runtime.outputs import OutputDir
 from course_lib.runtime.settings import trust_pickles
 from course_lib.tasks import hierarchical as tree
-from course_lib.tasks.hierarchical.files import DATA, LABELS, SPLITS
-from course_lib.tasks.hierarchical.reports import BAD_CASES
+from course_lib.tasks.hierarchical.files import BAD_CASES, DATA, LABELS, SPLITS
 
 PROG = "python -m course_lib.hierarchical"
 PATIENCE = 10  # epochs, in the guide
@@ -98,6 +97,7 @@ EXPORTED: Table = {"--output_path": argument("program, weights and deploy.json",
 PRUNE: Table = {
     **LABELLED,
     **shared.LENGTH,
+    **shared.OUTPUT,
     "--params_dir": argument("what train wrote", "./checkpoint/"),
     "--width_mult": argument("share of the width to keep; several: 3/4,1/2", "2/3"),
     **shared.TRUST,
@@ -258,15 +258,16 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _prune(words: Sequence[str]) -> None:
-    args, rest = shared.own_arguments(words, PRUNE, f"{PROG} prune")
+    arguments = words, PRUNE, f"{PROG} prune", lambda: tree.PruneArguments
+    args, parse_theirs = shared.parse_arguments(*arguments)
     if "--width_mult_list" in args.given:
         raise InputError("--width_mult_list", "is set by prune itself", "--width_mult")
-    trainer = shared.trainer_arguments(rest, tree.PruneArguments, PRUNE, f"{PROG} prune")
+    output = OutputDir(args.output_dir, "prune")
+    taxonomy, train_examples, dev_examples = _load_splits(args)
+    trainer = parse_theirs()
     import paddle
 
     errors.whole("seed", trainer.seed, 0, 2**32 - 1)
-    output = OutputDir(trainer.output_dir, "prune")
-    taxonomy, train_examples, dev_examples = _load_splits(args)
     args.params_path = args.params_dir
     args.device = trainer.device if "--device" in args.given else None
     with trust_pickles(args.trust_pickle):

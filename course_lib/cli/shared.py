@@ -17,8 +17,9 @@ from course_lib.data.examples import FORMATS, PAIR_COLUMNS, Layout
 from course_lib.data.kinds import HEADS, KINDS, find_task
 from course_lib.data.readers import POLICIES, read_lines
 from course_lib.data.splits import SPLITS, split_dev
-from course_lib.runtime import InputError, atomic_file, check_writable
+from course_lib.runtime import InputError, atomic_file, check_writable, errors
 from course_lib.runtime.commands import exit_status, whole
+from course_lib.runtime.device import chosen_device
 from course_lib.runtime.files import read_json
 from course_lib.runtime.outputs import MODEL_DIR
 from course_lib.runtime.settings import trust_pickles
@@ -69,6 +70,7 @@ DEV_SHARE = 0.1
 TRUST: Table = {
     "--trust_pickle": switch("let a foreign .pdparams run the code that it may hold"),
 }
+OUTPUT: Table = {"--output_dir": argument("a new directory for everything written", required=True)}
 LENGTH: Table = {
     "--max_seq_length": argument("tokens of a text (default: 128, or as trained)", type=whole(3)),
 }
@@ -133,45 +135,67 @@ def run_command(prog: str, description: str, commands: Commands, argv: Words | N
     def run() -> int | None:
         if sys.stdout is None:
             raise InputError("standard output", "is closed", "somewhere to write results to")
+        if not own:
+            _check_early(args)
         with trust_pickles(trust):
             return function(args)
 
     return exit_status(run)
 
 
-def own_arguments(words: Words, table: Table, prog: str) -> tuple[argparse.Namespace, list[str]]:
-    """Parse our own arguments beside PaddleNLP's, without its slow import.
+def _check_early(args: argparse.Namespace) -> None:
+    """Refuse what a command would refuse seconds later, when it has imported Paddle."""
+    if getattr(args, "device", None):
+        chosen_device(args.device)
+    for name in ("model_name_or_path", "params_path", "params_dir"):
+        path = getattr(args, name, None) or ""
+        local = name != "model_name_or_path" or path.startswith((".", os.sep, "~"))
+        if path and local and not os.path.exists(path):
+            raise InputError(path, "does not exist", "a directory that holds a model")
+
+
+def parse_arguments(
+    words: Words, table: Table, prog: str, load: Callable[[], type]
+) -> tuple[argparse.Namespace, Callable[[], Any]]:
+    """Parse our own arguments beside those of PaddleNLP's Trainer, whose import is slow.
+
+    Args:
+        table: ours, among them --output_dir, which theirs have, too.
+        load: imports the dataclass of theirs.
 
     Returns:
         Ours, with `given`: the flags that are among the words, as "--flag value" or "--flag=value";
-        and the words that are left for `trainer_arguments`.
+        and what parses theirs. It is called once all files have been read.
     """
-    asked = {"-h", "--help"} & set(words)  # of the other parser, which knows all arguments
+
+    def parse_theirs() -> Any:
+        from paddlenlp.trainer import PdArgumentParser
+        from paddlenlp.utils.log import logger
+
+        logger.set_level("WARNING")  # else it lists all arguments
+        options: Any = {"prog": prog, "allow_abbrev": False, "conflict_handler": "resolve"}
+        parser = PdArgumentParser((load(),), **options)
+        for flag, keywords in table.items():  # for the help
+            parser.add_argument(flag, **{**keywords, "required": False})
+        trainer, _, unknown = parser.parse_args_into_dataclasses(
+            rest, return_remaining_strings=True, look_for_args_file=False
+        )
+        if unknown:
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        trainer.disable_tqdm = trainer.disable_tqdm or not sys.stderr.isatty()
+        return trainer
+
+    rest = ["--help"]
+    if {"-h", "--help"} & set(words):
+        parse_theirs()
     parser = argparse.ArgumentParser(prog=prog, allow_abbrev=False, add_help=False)
     for flag, keywords in table.items():
-        parser.add_argument(flag, **({**keywords, "required": False} if asked else keywords))
+        parser.add_argument(flag, **keywords)
     args, rest = parser.parse_known_args(list(words))
+    _check_early(args)
+    rest += ["--output_dir", args.output_dir]
     args.given = {word.partition("=")[0] for word in words}
-    return args, rest
-
-
-def trainer_arguments(words: Words, arguments: type, table: Table, prog: str) -> Any:
-    """Parse PaddleNLP's arguments of a Trainer (a dataclass); the table's are in the help only."""
-    from paddlenlp.trainer import PdArgumentParser
-    from paddlenlp.utils.log import logger
-
-    logger.set_level("WARNING")  # else it lists all arguments
-    options: Any = {"prog": prog, "allow_abbrev": False, "conflict_handler": "resolve"}
-    parser = PdArgumentParser((arguments,), **options)
-    for flag, keywords in table.items():
-        parser.add_argument(flag, **{**keywords, "required": False})
-    trainer, _, unknown = parser.parse_args_into_dataclasses(
-        list(words), return_remaining_strings=True, look_for_args_file=False
-    )
-    if unknown:
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    trainer.disable_tqdm = trainer.disable_tqdm or not sys.stderr.isatty()
-    return trainer
+    return args, parse_theirs
 
 
 def values(args: argparse.Namespace, table: Table) -> dict[str, Any]:
@@ -235,6 +259,9 @@ def read_files(
         trained: the configuration of the model, whose labels these are; None collects them.
     """
     task, how = _layout(args, trained)
+    if trained is not None and args.max_seq_length is not None:
+        longest = trained.get("max_position_embeddings", args.max_seq_length)
+        errors.whole("--max_seq_length", args.max_seq_length, 3, longest)
     labels, rows = None if trained is None else trained["labels"], {}
     for name in (*SPLITS, "input"):
         path = getattr(args, f"{name}_file", None)

@@ -13,7 +13,7 @@ __all__, __getattr__, __dir__ = lazy(
     ),
     chinese="normalize original_span unknown_tokens",
     cloze="load_cloze",
-    examples="read_examples read_pairs read_texts",
+    examples="read_examples",
     features="convert_qa_examples convert_tokens_example",
     pairs="load_pairs",
     people_daily="load_people_daily",

@@ -38,7 +38,6 @@ from course_lib.runtime.visible import is_blank
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
 
-LCQMC_COLUMNS = ("sentence1", "sentence2", "label")  # of the files of LCQMC, which have no header
 PAIR_COLUMNS = {"text_column": "sentence1", "text_pair_column": "sentence2"}  # by default
 SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".txt": "lines"}
 FORMATS = tuple(SUFFIXES.values())
@@ -134,19 +133,19 @@ class Layout:
 
 
 def read_examples(
-    path: str | os.PathLike,
+    source: str | os.PathLike | IO,
     label_list: Sequence[str | int] | None = None,
     require_label: bool = True,
     **layout,
 ) -> MapDataset:
-    """Read labeled texts, or pairs of texts, from a file.
+    """Read texts, or pairs of texts, with or without labels.
 
     Args:
-        path: the file.
+        source: a file, or an open stream such as `sys.stdin`, by default one text per line.
         label_list: the labels that may occur, in the order of their ids. None takes `label_names`,
             or collects them from the file: sorted, as numbers when all of them are whole numbers.
         require_label: False leaves labels out and does not ask for them.
-        layout: fields of `Layout`, such as `text_column="review"`.
+        layout: fields of `Layout`, such as `text_column="review"`; for pairs `**PAIR_COLUMNS`.
 
     Returns:
         A MapDataset of `{"text": str, "label": int}`, or for pairs of `{"sentence1": str,
@@ -157,39 +156,10 @@ def read_examples(
         InputError: anything in the file that is not as described, with its line. Of collected
             labels there must be two, each seen twice: one seen once is a typing error.
     """
-    rows, labels = Layout(**layout).read(path, label_list, require_label)
+    rows, labels = Layout(**layout).read(source, label_list, require_label)
     from paddlenlp.datasets import MapDataset  # seconds; a bad file is refused before them
 
     return MapDataset(rows, label_list=labels)
-
-
-def read_pairs(
-    path: str | os.PathLike,
-    label_list: Sequence[str | int] | None = None,
-    require_label: bool = True,
-    **layout,
-) -> MapDataset:
-    """`read_examples` for pairs, by default from the columns sentence1 and sentence2.
-
-    A file in the form of LCQMC, which has no header, takes `columns=LCQMC_COLUMNS`.
-    """
-    return read_examples(path, label_list, require_label, **(PAIR_COLUMNS | layout))
-
-
-def read_texts(source: str | os.PathLike | IO, **layout) -> list[str]:
-    """Read the texts to predict; labels are neither needed nor looked at.
-
-    Args:
-        source: a file, or an open stream such as `sys.stdin`, by default one text per line.
-        layout: fields of `Layout`.
-
-    Returns:
-        The texts in their order, one for each line of plain text.
-
-    Raises:
-        InputError: no text at all, an empty line between texts, or what `read_examples` refuses.
-    """
-    return [row["text"] for row in Layout(**layout).read(source, require_label=False)[0]]
 
 
 def _open(source, layout: Layout, wanted: dict[str, str]) -> tuple[str | Path, str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from course_lib.data import ResumableBatchSampler
 from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of, real, whole
+from course_lib.runtime.errors import one_of, positive, real, whole
 from course_lib.training.prediction import evaluate, forward, training_mode
 from course_lib.training.reproducibility import seed_step
 from course_lib.training.run import Run, describe
@@ -160,9 +160,7 @@ def fit(
 
 
 def _check(counts: dict[str, int | None], monitor: str, dev_loader) -> None:
-    for name, count in counts.items():
-        if count is not None:
-            whole(name, count, 1)
+    positive(**counts)
     one_of("monitor", monitor, ("dev_accuracy", "dev_loss"))
     if counts["early_stopping"] and dev_loader is None:
         raise InputError("early_stopping", "has nothing to watch", "a dev_loader")

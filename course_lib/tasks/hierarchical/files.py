@@ -17,6 +17,7 @@ from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 LABELS, DATA = "label.txt", "data.txt"
 SPLITS = ("train.txt", "dev.txt", "test.txt")
 FULL_WIDTH = "，"
+BAD_CASES = "Prediction\tLabel\tText"  # the first line of their file
 LINE = "a text, a tab and labels with commas between them"
 
 Finding = tuple[str, InputError]  # "error" (no training with it) or "warning" (look at it)

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.runtime import InputError, atomic_file
+from course_lib.tasks.hierarchical.files import BAD_CASES
 from course_lib.tasks.hierarchical.taxonomy import Taxonomy
 
 import numpy as np
 from sklearn.metrics import precision_recall_fscore_support
 
-BAD_CASES = "Prediction\tLabel\tText"  # the first line of their file
 Rows = Sequence[Sequence[str]] | np.ndarray
 
 
