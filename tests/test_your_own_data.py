@@ -38,7 +38,7 @@ def test_the_commands_of_a_recipe(section, rows, tmp_path, monkeypatch, capsys):
         if line[0] == "curl":
             with TestClient(apps[-1], base_url="http://localhost") as client:
                 answer = client.post("/predict", json=json.loads(line[-1])).json()
-            assert {ANSWERS.get(section[0], "label"), "labels"} & answer.keys(), answer
+            assert ANSWERS.get(section[0], "label") in answer, answer
             continue
         assert line[:3] == ["python", "-m", "course_lib"]
         more = FEW_STEPS.get(line[3], []) if rows < 500 else []
@@ -47,4 +47,4 @@ def test_the_commands_of_a_recipe(section, rows, tmp_path, monkeypatch, capsys):
         if line[3] == "train" and rows >= 500:
             scores = json.loads(capsys.readouterr().out)
             dev = [value for name, value in scores.items() if name.startswith("dev_")]
-            assert dev[0] > 0.8 and ("baseline" in scores) == (section[0] not in ANSWERS)
+            assert dev[0] > 0.6 and ("baseline" in scores) == (section[0] not in ANSWERS)
