@@ -7,7 +7,7 @@ package does not import paddle itself.
 
 import sys
 
-from course_lib import runtime
+from . import runtime
 
 __version__ = "0.1.0"
 __all__ = ["runtime"]

@@ -1,4 +1,4 @@
-from course_lib.cli.commands import main
+from .cli.commands import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

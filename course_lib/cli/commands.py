@@ -17,19 +17,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from course_lib import compression, data, deploy, runtime, training
-from course_lib.cli import shared
-from course_lib.cli.shared import MODEL_DIR, Commands, Table, argument, positive, switch
-from course_lib.data.kinds import HEADS
-from course_lib.runtime import InputError, atomic_file
-from course_lib.runtime.commands import whole
-from course_lib.runtime.outputs import (
-    CHECKPOINT_DIR,
-    LOCK,
-    LOG_DIR,
-    MARKER,
-    OutputDir,
-)
+from .. import compression, data, deploy, runtime, training
+from ..data.kinds import HEADS
+from ..runtime import InputError, atomic_file
+from ..runtime.commands import whole
+from ..runtime.machine import PACKAGE
+from ..runtime.outputs import CHECKPOINT_DIR, LOCK, LOG_DIR, MARKER, OutputDir
+from . import shared
+from .shared import MODEL_DIR, Commands, Table, argument, positive, switch
 
 CHECKPOINTS = f"{CHECKPOINT_DIR}/checkpoint-*"  # each of them is whole
 MOST_PAIRS = 10  # of confused classes that evaluate shows
@@ -133,7 +128,7 @@ def _train(args: argparse.Namespace) -> None:
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "train", go_on=bool(args.resume), keep=CHECKPOINTS)
     splits = shared.read_files(args)
-    from course_lib.tasks.finetuning import fine_tune  # loads Paddle
+    from ..tasks.finetuning import fine_tune  # loads Paddle
 
     with output.claim():
         options = shared.values(args, TRAINING)
@@ -142,7 +137,7 @@ def _train(args: argparse.Namespace) -> None:
         line = _baseline_line(metrics["baseline"])
         print(f"on {metrics['baseline']['split']}: {line}", file=sys.stderr)
     python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
-    next_step = f"{python} -m course_lib predict --model_dir {output_dir / MODEL_DIR}"
+    next_step = f"{python} -m {PACKAGE} predict --model_dir {output_dir / MODEL_DIR}"
     print(f"now try: {next_step}", file=sys.stderr)
     shared.print_json(metrics)
 
@@ -227,7 +222,7 @@ def _predict(args: argparse.Namespace) -> None:
 
 
 def _quickstart(args: argparse.Namespace) -> None:
-    from course_lib.tasks.finetuning import fine_tune
+    from ..tasks.finetuning import fine_tune
 
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "quickstart", again=True)
@@ -258,7 +253,7 @@ def _quickstart(args: argparse.Namespace) -> None:
 def _export(args: argparse.Namespace) -> None:
     config = shared.trained_config(args.model_dir, args.task)
     if (config["path"] / "thresholds.json").is_file():  # they would be left behind
-        expected = "python -m course_lib.hierarchical export"
+        expected = f"python -m {PACKAGE}.hierarchical export"
         raise InputError(config["path"], "is a model with thresholds", expected)
     output_dir = Path(args.output_dir)
     output = OutputDir(output_dir, "export")
@@ -271,7 +266,7 @@ def _export(args: argparse.Namespace) -> None:
 
 def _compress(words: Sequence[str]) -> None:
     """Print a JSON line a model, the uncompressed one first; compression.json holds the same."""
-    prog = "python -m course_lib compress"
+    prog = f"python -m {PACKAGE} compress"
     options, parse_theirs = shared.parse_arguments(
         words, COMPRESS, prog, lambda: import_module("paddlenlp.trainer").CompressionArguments
     )
@@ -282,8 +277,8 @@ def _compress(words: Sequence[str]) -> None:
     output = OutputDir(options.output_dir, "compress")
     splits = shared.read_files(options, config) if options.train_file else {}
 
-    from course_lib.data.readers import listed
-    from course_lib.models import suggested_learning_rate
+    from ..data.readers import listed
+    from ..models import suggested_learning_rate
 
     import paddle
 
@@ -324,8 +319,8 @@ def _serve(args: argparse.Namespace) -> None:
     if args.backend == "paddle" and not shared.trained_config(args.model_dir)["static"]:
         problem = "holds a trained model that is not exported"
         raise InputError(args.model_dir, problem, "what `export` of course_lib makes of it")
-    from course_lib.deploy.service import Limits, listen, make_app, serve
-    from course_lib.runtime import machine
+    from ..deploy.service import Limits, listen, make_app, serve
+    from ..runtime import machine
 
     values = {name: getattr(args, name) for name in vars(Limits())}
     limits = Limits(**{name: value for name, value in values.items() if value is not None})
@@ -341,16 +336,16 @@ def _serve(args: argparse.Namespace) -> None:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from course_lib.runtime import doctor
+    from ..runtime import doctor
 
     return doctor.report(args.json)
 
 
 def _load(config: dict[str, Any], max_seq_length: int | None = None, trust: bool = False):
     """Load what `train` or a pruning wrote: the model, its tokenizer, and the tokens to cut at."""
-    from course_lib import models
-    from course_lib.models.backbone import CUT
-    from course_lib.models.files import WEIGHT_FILES, load_tokenizer, read_config
+    from .. import models
+    from ..models.backbone import CUT
+    from ..models.files import WEIGHT_FILES, load_tokenizer, read_config
 
     path = config["path"]
     if config["static"] and not any((path / name).is_file() for name in WEIGHT_FILES):
@@ -391,4 +386,4 @@ COMMANDS: Commands = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0 done, 1 broken, 2 wrong input."""
-    return shared.run_command("python -m course_lib", __doc__.splitlines()[0], COMMANDS, argv)
+    return shared.run_command(f"python -m {PACKAGE}", __doc__.splitlines()[0], COMMANDS, argv)

@@ -19,17 +19,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib import runtime
-from course_lib.cli import shared
-from course_lib.cli.shared import Commands, Table, argument, positive, switch
-from course_lib.runtime import InputError, atomic_file, errors
-from course_lib.runtime.commands import whole
-from course_lib.runtime.outputs import OutputDir
-from course_lib.runtime.settings import trust_pickles
-from course_lib.tasks import hierarchical as tree
-from course_lib.tasks.hierarchical.files import BAD_CASES, DATA, LABELS, SPLITS
+from .. import runtime
+from ..runtime import InputError, atomic_file, errors
+from ..runtime.commands import whole
+from ..runtime.machine import PACKAGE
+from ..runtime.outputs import OutputDir
+from ..runtime.settings import trust_pickles
+from ..tasks import hierarchical as tree
+from ..tasks.hierarchical.files import BAD_CASES, DATA, LABELS, SPLITS
+from . import shared
+from .shared import Commands, Table, argument, positive, switch
 
-PROG = "python -m course_lib.hierarchical"
+PROG = f"python -m {PACKAGE}.hierarchical"
 PATIENCE = 10  # epochs, in the guide
 
 

@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from course_lib.data.examples import FORMATS, PAIR_COLUMNS, Layout
-from course_lib.data.kinds import HEADS, KINDS, find_task
-from course_lib.data.readers import POLICIES, read_lines
-from course_lib.data.splits import SPLITS, split_dev
-from course_lib.runtime import InputError, atomic_file, check_writable, errors
-from course_lib.runtime.commands import exit_status, whole
-from course_lib.runtime.device import chosen_device
-from course_lib.runtime.files import read_json
-from course_lib.runtime.outputs import MODEL_DIR
-from course_lib.runtime.settings import trust_pickles
+from ..data.examples import FORMATS, PAIR_COLUMNS, Layout
+from ..data.kinds import HEADS, KINDS, find_task
+from ..data.readers import POLICIES, read_lines
+from ..data.splits import SPLITS, split_dev
+from ..runtime import InputError, atomic_file, check_writable, errors
+from ..runtime.commands import exit_status, whole
+from ..runtime.device import chosen_device
+from ..runtime.files import read_json
+from ..runtime.outputs import MODEL_DIR
+from ..runtime.settings import trust_pickles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,7 +239,7 @@ def _read(
     for name, value in vars(Layout(**COLUMNS.get(task, {}))).items():
         if name != "encoding" and getattr(how, name) != value:
             raise InputError(f"--{name}", f"has no meaning for --task {task}", "--encoding alone")
-    from course_lib.data import read_bio, read_squad
+    from ..data import read_bio, read_squad
 
     if task == "tokens":
         dataset = read_bio(source, labels, how.encoding, policy)

@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from course_lib.compression.static import pad_features
-from course_lib.data import convert_example
-from course_lib.data.batching import map_by_length
-from course_lib.deploy import Predictor
-from course_lib.deploy.files import PROGRAM, WEIGHTS
-from course_lib.runtime import InputError
-from course_lib.training.metrics import paired_bootstrap
+from ..data import convert_example
+from ..data.batching import map_by_length
+from ..deploy import Predictor
+from ..deploy.files import PROGRAM, WEIGHTS
+from ..runtime import InputError
+from ..training.metrics import paired_bootstrap
+from .static import pad_features
 
 import numpy as np
 import pandas as pd

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 
-from course_lib.compression.pruning import kept, narrowed, prunable_layers
-from course_lib.runtime import InputError
-from course_lib.training.prediction import LABELS
-from course_lib.training.trainer import CourseTrainer
+from ..runtime import InputError
+from ..training.prediction import LABELS
+from ..training.trainer import CourseTrainer
+from .pruning import kept, narrowed, prunable_layers
 
 import paddle
 from paddle.nn import functional

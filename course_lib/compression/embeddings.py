@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from course_lib.compression.program import load_program, static_mode
-from course_lib.deploy.files import copy_companions, find_files, new_files
-from course_lib.runtime import InputError
+from ..deploy.files import copy_companions, find_files, new_files
+from ..runtime import InputError
+from .program import load_program, static_mode
 
 import numpy as np
 import paddle

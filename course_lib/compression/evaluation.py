@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from course_lib.data.spans import bio_types
-from course_lib.runtime import InputError
-from course_lib.training import decode_answers, exact_match, span_scores
-from course_lib.training.trainer import CourseTrainer
+from ..data.spans import bio_types
+from ..runtime import InputError
+from ..training import decode_answers, exact_match, span_scores
+from ..training.trainer import CourseTrainer
 
 import numpy as np
 import paddle

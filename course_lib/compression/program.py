@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from course_lib.deploy.files import PROGRAM, WEIGHTS, check_file, describe
-from course_lib.models.pickles import failure_named
+from ..deploy.files import PROGRAM, WEIGHTS, check_file, describe
+from ..models.pickles import failure_named
 
 import paddle
 

@@ -18,21 +18,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from course_lib.models import encoder_of
-from course_lib.models.backbone import CUT
-from course_lib.models.files import (
-    SAVED,
-    check_weights,
-    read_config,
-    read_saved,
-    read_weights,
-    shapes_of,
-)
-from course_lib.models.patches import quiet_paddlenlp
-from course_lib.models.pickles import failure_named
-from course_lib.runtime import InputError
-from course_lib.runtime.files import read_unmixed
-from course_lib.training.prediction import LABELS, cross_entropy
+from ..models import encoder_of
+from ..models.backbone import CUT
+from ..models.files import SAVED, check_weights, read_config, read_saved, read_weights, shapes_of
+from ..models.patches import quiet_paddlenlp
+from ..models.pickles import failure_named
+from ..runtime import InputError
+from ..runtime.files import read_unmixed
+from ..training.prediction import LABELS, cross_entropy
 
 import numpy as np
 import paddle

@@ -15,12 +15,12 @@ import os
 import tempfile
 from pathlib import Path
 
-from course_lib.compression.program import load_program, static_mode
-from course_lib.compression.static import check_options, quantize_static
-from course_lib.deploy.export import export_model
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import real
-from course_lib.training.loop import check_trainable
+from ..deploy.export import export_model
+from ..runtime import InputError
+from ..runtime.errors import real
+from ..training.loop import check_trainable
+from .program import load_program, static_mode
+from .static import check_options, quantize_static
 
 import paddle
 from paddle.nn.quant.quant_layers import FakeQuantMovingAverageAbsMax, QuantizedLinear

@@ -15,17 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from course_lib.compression.program import load_program, static_mode
-from course_lib.deploy.files import (
-    PROGRAM,
-    WEIGHTS,
-    copy_companions,
-    describe,
-    find_files,
-    new_files,
-)
-from course_lib.deploy.program import check_inputs, read_program
-from course_lib.runtime import InputError
+from ..deploy.files import PROGRAM, WEIGHTS, copy_companions, describe, find_files, new_files
+from ..deploy.program import check_inputs, read_program
+from ..runtime import InputError
+from .program import load_program, static_mode
 
 import numpy as np
 import paddle

@@ -12,33 +12,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.compression.distillation import DistillTrainer
-from course_lib.compression.embeddings import quantize_embeddings
-from course_lib.compression.evaluation import Metric, metric_for
-from course_lib.compression.pruning import (
-    cross_entropy,
-    importance,
-    kept,
-    narrow,
-    narrowed,
-    parse_width,
-    reorder,
-)
-from course_lib.compression.static import check_options, quantize_static
-from course_lib.deploy import Predictor, export_model
-from course_lib.models.files import WEIGHT_FILES, save_pretrained
-from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import InputError
-from course_lib.training.checks import (
-    IGNORED,
-    check_arguments,
-    check_labels,
-    check_rows,
-    known_columns,
-)
-from course_lib.training.loop import check_trainable
-from course_lib.training.prediction import inference_mode
-from course_lib.training.trainer import CourseTrainer
+from ..deploy import Predictor, export_model
+from ..models.files import WEIGHT_FILES, save_pretrained
+from ..models.patches import quiet_paddlenlp
+from ..runtime import InputError
+from ..training.checks import IGNORED, check_arguments, check_labels, check_rows, known_columns
+from ..training.loop import check_trainable
+from ..training.prediction import inference_mode
+from ..training.trainer import CourseTrainer
+from .distillation import DistillTrainer
+from .embeddings import quantize_embeddings
+from .evaluation import Metric, metric_for
+from .pruning import cross_entropy, importance, kept, narrow, narrowed, parse_width, reorder
+from .static import check_options, quantize_static
 
 import numpy as np
 import paddle
@@ -250,7 +236,7 @@ class CompressTrainer(CourseTrainer):
 
     def _qat(self, model: paddle.nn.Layer, directory: Path) -> Path:
         """Train with fake quantization and write the best state as an INT8 model."""
-        from course_lib.compression.qat import export_quantized  # slow to import
+        from .qat import export_quantized  # slow to import
 
         quantized = self._rounded(model)
         best: list[tuple[float, dict]] = []
@@ -275,7 +261,7 @@ class CompressTrainer(CourseTrainer):
 
     def _rounded(self, model: paddle.nn.Layer) -> paddle.nn.Layer:
         """A copy that computes as INT8 would."""
-        from course_lib.compression.qat import quantize_aware  # slow to import
+        from .qat import quantize_aware  # slow to import
 
         args = self.args
         return quantize_aware(

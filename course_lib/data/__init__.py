@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.runtime.lazy import lazy
+from ..runtime.lazy import lazy
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,

@@ -14,7 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from course_lib.data.readers import (
+from ..runtime import InputError
+from ..runtime.errors import one_of
+from ..runtime.visible import is_blank
+from .readers import (
     POLICIES,
     check_label,
     check_text,
@@ -26,10 +29,7 @@ from course_lib.data.readers import (
     split_lines,
     warn_of,
 )
-from course_lib.data.spans import bio_types
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of
-from course_lib.runtime.visible import is_blank
+from .spans import bio_types
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset

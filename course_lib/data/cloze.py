@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from course_lib.data.people_daily import text
-from course_lib.data.sources import read_records, read_shipped
-from course_lib.data.splits import SPLITS, drawn, load_splits
+from .people_daily import text
+from .sources import read_records, read_shipped
+from .splits import SPLITS, drawn, load_splits
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset

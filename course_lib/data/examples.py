@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from course_lib.data.readers import (
+from ..runtime import InputError
+from ..runtime.errors import one_of
+from ..runtime.visible import is_blank
+from .readers import (
     MAX_TEXT,
     check_label,
     check_text,
@@ -31,9 +34,6 @@ from course_lib.data.readers import (
     split_lines,
     warn_of,
 )
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of
-from course_lib.runtime.visible import is_blank
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset

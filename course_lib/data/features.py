@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from course_lib.data.tokens import token_ids, words_with_offsets
-from course_lib.runtime import InputError, errors
+from ..runtime import InputError, errors
+from .tokens import token_ids, words_with_offsets
 
 import numpy as np
 

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from course_lib.data.sources import read_shipped
-from course_lib.data.splits import SPLITS, drawn, load_splits
+from .sources import read_shipped
+from .splits import SPLITS, drawn, load_splits
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset

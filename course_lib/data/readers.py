@@ -15,9 +15,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.runtime import InputError
-from course_lib.runtime.files import read_bytes
-from course_lib.runtime.visible import hidden_character, is_blank
+from ..runtime import InputError
+from ..runtime.files import read_bytes
+from ..runtime.visible import hidden_character, is_blank
 
 POLICIES = ("strict", "repair")  # for what is wrong in annotated files
 MAX_TEXT = 100_000  # characters; a longer "text" is a file that was put together wrongly

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from course_lib.data.reviews import load_reviews
-from course_lib.data.sources import read_records, read_shipped
-from course_lib.data.splits import SPLITS, drawn, load_splits
+from .reviews import load_reviews
+from .sources import read_records, read_shipped
+from .splits import SPLITS, drawn, load_splits
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset

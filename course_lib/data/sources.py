@@ -10,9 +10,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from course_lib import runtime
-from course_lib.runtime import InputError
-from course_lib.runtime.files import read_bytes
+from .. import runtime
+from ..runtime import InputError
+from ..runtime.files import read_bytes
 
 CHECKSUMS = "SHA256SUMS"  # of the files in data/, in the form that `sha256sum -c` reads
 

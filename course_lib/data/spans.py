@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from course_lib.runtime import InputError
+from ..runtime import InputError
 
 import numpy as np
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from course_lib.runtime import InputError
+from ..runtime import InputError
 
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset

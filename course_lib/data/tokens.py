@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
-from course_lib.runtime import InputError
+from ..runtime import InputError
 
 from paddlenlp.transformers import BertTokenizer, ErnieTokenizer
 from paddlenlp.transformers.bert.tokenizer import BasicTokenizer, WordpieceTokenizer

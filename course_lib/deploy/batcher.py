@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from course_lib.deploy.predictor import Predictor
-from course_lib.runtime import InputError, errors
+from ..runtime import InputError, errors
+from .predictor import Predictor
 
 from starlette.exceptions import HTTPException
 

@@ -12,17 +12,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from course_lib.data.kinds import KINDS, find_task
-from course_lib.deploy.files import (
-    MULTI_LABEL,
-    ONNX,
-    file_of,
-    new_files,
-    write_description,
-)
-from course_lib.models.files import save_tokenizer
-from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import InputError
+from ..data.kinds import KINDS, find_task
+from ..models.files import save_tokenizer
+from ..models.patches import quiet_paddlenlp
+from ..runtime import InputError
+from .files import MULTI_LABEL, ONNX, file_of, new_files, write_description
 
 import paddle
 from paddlenlp.transformers import PretrainedModel
@@ -103,7 +97,7 @@ def export_model(
                 saved.save_pretrained(str(temporary))
         write_description(temporary, description)
         if onnx:
-            from course_lib.deploy.onnx import convert  # loads onnxruntime
+            from .onnx import convert  # loads onnxruntime
 
             try:
                 convert(temporary / name)

@@ -18,16 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
-from course_lib.models.files import VOCABULARIES
-from course_lib.runtime import InputError
-from course_lib.runtime.files import read_json, temporary_in, writing
-from course_lib.runtime.manifest import (
-    MANIFEST,
-    describe_files,
-    read_manifest,
-    verify_files,
-    write_manifest,
-)
+from ..models.files import VOCABULARIES
+from ..runtime import InputError
+from ..runtime.files import read_json, temporary_in, writing
+from ..runtime.manifest import MANIFEST, describe_files, read_manifest, verify_files, write_manifest
 
 import paddle
 from google.protobuf.message import DecodeError

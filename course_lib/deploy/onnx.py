@@ -6,19 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from course_lib.deploy.files import (
-    ONNX,
-    PROGRAM,
-    WEIGHTS,
-    check_file,
-    describe,
-    file_of,
-    find_files,
-    new_files,
-)
-from course_lib.deploy.program import read_program
-from course_lib.models.pickles import failure_named
-from course_lib.runtime import InputError, machine
+from ..models.pickles import failure_named
+from ..runtime import InputError, machine
+from .files import ONNX, PROGRAM, WEIGHTS, check_file, describe, file_of, find_files, new_files
+from .program import read_program
 
 import numpy as np
 import onnx

@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from course_lib.deploy.files import PROGRAM, WEIGHTS, file_of
-from course_lib.deploy.program import read_program
-from course_lib.models.pickles import failure_named
-from course_lib.runtime import InputError, machine
+from ..models.pickles import failure_named
+from ..runtime import InputError, machine
+from .files import PROGRAM, WEIGHTS, file_of
+from .program import read_program
 
 import numpy as np
 import paddle

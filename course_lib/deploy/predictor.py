@@ -7,8 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from course_lib.data.kinds import KINDS
-from course_lib.deploy.files import (
+from ..data.kinds import KINDS
+from ..models.files import VOCABULARIES, load_tokenizer
+from ..models.patches import quiet_paddlenlp
+from ..runtime import InputError, machine
+from ..runtime.files import read_unmixed
+from ..training.task import TASKS, Task
+from .files import (
     DESCRIPTION,
     MULTI_LABEL,
     ONNX,
@@ -19,13 +24,8 @@ from course_lib.deploy.files import (
     file_of,
     find_files,
 )
-from course_lib.deploy.paddle_engine import PaddleEngine
-from course_lib.deploy.program import check_inputs
-from course_lib.models.files import VOCABULARIES, load_tokenizer
-from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import InputError, machine
-from course_lib.runtime.files import read_unmixed
-from course_lib.training.task import TASKS, Task
+from .paddle_engine import PaddleEngine
+from .program import check_inputs
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class Predictor:
         if self.backend == "paddle":
             self._engine: Any = PaddleEngine(self.path, int8, self.threads, mkldnn)
         else:
-            from course_lib.deploy.onnx import OnnxEngine  # a library that Paddle's users may lack
+            from .onnx import OnnxEngine  # a library that Paddle's users may lack
 
             self._engine = OnnxEngine(self.path, self.threads)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.runtime import InputError
+from ..runtime import InputError
 
 import numpy as np
 import paddle

@@ -22,11 +22,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from course_lib.deploy.batcher import Batcher, Limits, Refused
-from course_lib.deploy.predictor import Predictor
-from course_lib.deploy.protocol import PATIENCE, LimitedProtocol
-from course_lib.runtime import InputError
-from course_lib.runtime.visible import is_blank
+from ..runtime import InputError
+from ..runtime.visible import is_blank
+from .batcher import Batcher, Limits, Refused
+from .predictor import Predictor
+from .protocol import PATIENCE, LimitedProtocol
 
 import uvicorn
 from fastapi import Depends, FastAPI, Request

@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from course_lib import runtime
-from course_lib.models.files import (
+from .. import runtime
+from ..runtime import InputError, atomic_directory
+from ..runtime.files import read_unmixed
+from ..runtime.settings import trust_pickles
+from .files import (
     FITTING,
     SAVED,
     check_weights,
@@ -21,12 +24,9 @@ from course_lib.models.files import (
     save_pretrained,
     shapes_of,
 )
-from course_lib.models.patches import quiet_paddlenlp
-from course_lib.models.pickles import failure_named
-from course_lib.models.vocabulary import build_vocabulary
-from course_lib.runtime import InputError, atomic_directory
-from course_lib.runtime.files import read_unmixed
-from course_lib.runtime.settings import trust_pickles
+from .patches import quiet_paddlenlp
+from .pickles import failure_named
+from .vocabulary import build_vocabulary
 
 import paddle
 from paddlenlp import transformers

@@ -10,7 +10,10 @@ import os
 import re
 from pathlib import Path
 
-from course_lib.models.files import (
+from ..runtime import InputError, atomic_directory
+from ..runtime.files import read_bytes
+from ..runtime.manifest import write_manifest
+from .files import (
     FITTING,
     Arrays,
     check_sizes,
@@ -20,9 +23,6 @@ from course_lib.models.files import (
     shapes_of,
     write_weights,
 )
-from course_lib.runtime import InputError, atomic_directory
-from course_lib.runtime.files import read_bytes
-from course_lib.runtime.manifest import write_manifest
 
 import numpy as np
 from paddlenlp.transformers import BertConfig, BertModel, ErnieConfig, ErnieModel

@@ -1,6 +1,6 @@
 """The transformer encoder inside a PaddleNLP model: where it is, and how to freeze its layers."""
 
-from course_lib.runtime import InputError
+from ..runtime import InputError
 
 import paddle
 

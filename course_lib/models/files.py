@@ -8,16 +8,10 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from course_lib.models.pickles import damage_named, failure_named, read_pickle
-from course_lib.runtime import InputError, atomic_file
-from course_lib.runtime.files import read_json
-from course_lib.runtime.manifest import (
-    MANIFEST,
-    describe_files,
-    read_manifest,
-    verify_files,
-    write_manifest,
-)
+from ..runtime import InputError, atomic_file
+from ..runtime.files import read_json
+from ..runtime.manifest import MANIFEST, describe_files, read_manifest, verify_files, write_manifest
+from .pickles import damage_named, failure_named, read_pickle
 
 import numpy as np
 import paddle

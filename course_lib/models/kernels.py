@@ -13,7 +13,7 @@ block. Each PyLayer takes one tensor: `paddle.grad` by some of several fails in 
 import math
 from collections.abc import Sequence
 
-from course_lib.models.blocks import array, blocks, f32, new, share, sums
+from .blocks import array, blocks, f32, new, share, sums
 
 import numpy as np
 import paddle

@@ -24,9 +24,9 @@ import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-from course_lib.models import kernels
-from course_lib.models.pickles import paddle_load, read_pickle
-from course_lib.runtime import applied
+from ..runtime import applied
+from . import kernels
+from .pickles import paddle_load, read_pickle
 
 import paddle
 from paddle.nn import functional

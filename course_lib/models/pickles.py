@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from course_lib.runtime import InputError
-from course_lib.runtime.settings import TRUSTED
+from ..runtime import InputError
+from ..runtime.settings import TRUSTED
 
 import numpy as np
 import paddle

@@ -2,16 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from course_lib.notebook.style import (
-    BESIDE,
-    COLORS,
-    INK,
-    MARKERS,
-    MUTED,
-    SERIES,
-    CourseFigure,
-    drawable,
-)
+from .style import BESIDE, COLORS, INK, MARKERS, MUTED, SERIES, CourseFigure, drawable
 
 import numpy as np
 import pandas as pd

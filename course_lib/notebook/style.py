@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from course_lib.runtime import InputError, data_dir
+from ..runtime import InputError, data_dir
 
 import matplotlib
 from matplotlib import font_manager

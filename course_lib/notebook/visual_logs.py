@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from course_lib.runtime import InputError, atomic_file
+from ..runtime import InputError, atomic_file
 
 import pandas as pd
 

@@ -4,7 +4,7 @@ import html
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from course_lib.notebook.style import CourseFigure
+from .style import CourseFigure
 
 import ipywidgets
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from course_lib.runtime.errors import InputError
+from .errors import InputError
 
 
 def whole(min_: int, max_: int = 2**31 - 1) -> Callable[[str], int]:

@@ -11,8 +11,8 @@ import re
 import sys
 import warnings
 
-from course_lib.runtime import machine
-from course_lib.runtime.errors import InputError
+from . import machine
+from .errors import InputError
 
 OLDEST, NEWEST = (6, 1), (8, 9)  # 8.9 (Ada) runs the code for 8.6
 DRIVER = "450.80"  # what NVIDIA demands for CUDA 11; 520 is the one that came with 11.8

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from course_lib.runtime import machine, tuning
-from course_lib.runtime.device import chosen_device, probe_gpu
-from course_lib.runtime.errors import InputError
-from course_lib.runtime.settings import data_dir, profile
+from . import machine, tuning
+from .device import chosen_device, probe_gpu
+from .errors import InputError
+from .settings import data_dir, profile
 
 OK, NOTICE, BROKEN = "ok", "notice", "broken"
 MARKS = {OK: "✓", NOTICE: "!", BROKEN: "✗"}

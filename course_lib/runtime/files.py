@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from course_lib.runtime.errors import InputError
+from .errors import InputError
 
 try:
     import fcntl

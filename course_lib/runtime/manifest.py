@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from course_lib.runtime.errors import InputError
-from course_lib.runtime.files import atomic_file, read_json
+from .errors import InputError
+from .files import atomic_file, read_json
 
 MANIFEST = "manifest.json"
 COMPLETE = "a complete checkpoint"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from course_lib.runtime import files
-from course_lib.runtime.errors import InputError
-from course_lib.runtime.files import FULL, LEFTOVER, LOCK, lock_directory
+from . import files
+from .errors import InputError
+from .files import FULL, LEFTOVER, LOCK, lock_directory
 
 MARKER = "run.json"  # names the command that a directory belongs to
 RESUME = {"train": "--resume", "hierarchical train": "init_from_ckpt newest"}

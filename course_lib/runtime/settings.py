@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.runtime.errors import InputError
+from .errors import InputError
 
 # Whether pickles may run the code that they hold: see `course_lib.models.pickles`.
 TRUSTED: ContextVar[bool] = ContextVar("trust_pickles", default=False)

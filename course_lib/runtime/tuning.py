@@ -18,8 +18,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from course_lib.runtime import files, imports, machine
-from course_lib.runtime.errors import InputError
+from . import files, imports, machine
+from .errors import InputError
 
 # Children inherit these, so a process that compares tuned with untuned runs has to remove them
 # from the environment that it gives to a child.

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from course_lib import models, runtime
-from course_lib.data import LengthGroupedBatchSampler
-from course_lib.data.kinds import HEADS
-from course_lib.runtime import atomic_file
-from course_lib.runtime.outputs import CHECKPOINT_DIR, LOG_DIR, MODEL_DIR
-from course_lib.training.loop import fit
-from course_lib.training.task import TASKS, predict
+from .. import models, runtime
+from ..data import LengthGroupedBatchSampler
+from ..data.kinds import HEADS
+from ..runtime import atomic_file
+from ..runtime.outputs import CHECKPOINT_DIR, LOG_DIR, MODEL_DIR
+from ..training.loop import fit
+from ..training.task import TASKS, predict
 
 import paddle
 from paddle.io import DataLoader

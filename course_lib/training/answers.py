@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
+from ..runtime import InputError
+from ..runtime.errors import whole
 
 import numpy as np
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from course_lib.data import ResumableBatchSampler
-from course_lib.training.reproducibility import seed_step
+from ..data import ResumableBatchSampler
+from .reproducibility import seed_step
 
 from paddlenlp.trainer import TrainerCallback
 from paddlenlp.trainer.integrations import VisualDLCallback
@@ -152,7 +152,7 @@ class NotebookProgressCallback(TrainerCallback):
         self.bar = None
         history = trainer_history(state)
         if history["loss"]:
-            from course_lib.notebook.figures import learning_curves  # slow to import
+            from ..notebook.figures import learning_curves  # slow to import
 
             from IPython import get_ipython
             from IPython.display import display

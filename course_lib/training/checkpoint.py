@@ -8,16 +8,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.models.files import check_weights, read_weights, shapes_of, write_weights
-from course_lib.runtime import InputError, atomic_directory, atomic_file
-from course_lib.runtime.files import read_json, read_unmixed
-from course_lib.runtime.manifest import (
-    COMPLETE,
-    MANIFEST,
-    read_manifest,
-    verify_files,
-    write_manifest,
-)
+from ..models.files import check_weights, read_weights, shapes_of, write_weights
+from ..runtime import InputError, atomic_directory, atomic_file
+from ..runtime.files import read_json, read_unmixed
+from ..runtime.manifest import COMPLETE, MANIFEST, read_manifest, verify_files, write_manifest
 
 import numpy as np
 import paddle

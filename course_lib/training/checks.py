@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import real, whole
+from ..runtime import InputError
+from ..runtime.errors import real, whole
 
 import numpy as np
 import paddle
@@ -16,7 +16,7 @@ from paddlenlp.trainer import TrainingArguments
 from paddlenlp.trainer.trainer_utils import IntervalStrategy, has_length
 
 if TYPE_CHECKING:
-    from course_lib.training.trainer import CourseTrainer
+    from .trainer import CourseTrainer
 
 Columns = tuple[dict[str, list[np.ndarray]], list[int]]  # labels by column, lengths of input_ids
 POSITIONS = ("start_positions", "end_positions")

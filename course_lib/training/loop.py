@@ -5,12 +5,12 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from course_lib.data import ResumableBatchSampler
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of, positive, real, whole
-from course_lib.training.prediction import evaluate, forward, training_mode
-from course_lib.training.reproducibility import seed_step
-from course_lib.training.run import Run, describe
+from ..data import ResumableBatchSampler
+from ..runtime import InputError
+from ..runtime.errors import one_of, positive, real, whole
+from .prediction import evaluate, forward, training_mode
+from .reproducibility import seed_step
+from .run import Run, describe
 
 import paddle
 import paddle.nn.functional as F

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from course_lib.data.spans import Span, bio_spans, bio_types
+from ..data.spans import Span, bio_spans, bio_types
 
 import numpy as np
 from scipy.stats import bootstrap

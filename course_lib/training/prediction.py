@@ -6,9 +6,9 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from course_lib.data.features import IGNORED
-from course_lib.runtime import InputError
-from course_lib.runtime.visible import is_blank
+from ..data.features import IGNORED
+from ..runtime import InputError
+from ..runtime.visible import is_blank
 
 import numpy as np
 import paddle

@@ -8,10 +8,10 @@ gives it away, and the model learns spelling instead of meaning. jieba says wher
 import logging
 from collections.abc import Sequence
 
-from course_lib.data import LengthGroupedBatchSampler
-from course_lib.data.tokens import words_with_offsets
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import real
+from ..data import LengthGroupedBatchSampler
+from ..data.tokens import words_with_offsets
+from ..runtime import InputError
+from ..runtime.errors import real
 
 import jieba
 import numpy as np

@@ -4,7 +4,7 @@ import hashlib
 import os
 import random
 
-from course_lib.runtime import seed_everything
+from ..runtime import seed_everything
 
 import numpy as np
 import paddle

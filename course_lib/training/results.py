@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from course_lib.data.examples import TEXTS
-from course_lib.data.splits import drawn
-from course_lib.training.metrics import paired_bootstrap
+from ..data.examples import TEXTS
+from ..data.splits import drawn
+from .metrics import paired_bootstrap
 
 import numpy as np
 import pandas as pd

@@ -8,12 +8,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from course_lib.data import ResumableBatchSampler
-from course_lib.data.features import IGNORED
-from course_lib.runtime import InputError
-from course_lib.runtime.files import clear_leftovers, discard
-from course_lib.training.checkpoint import Checkpoint, find_checkpoints, model_arrays
-from course_lib.training.reproducibility import environment
+from ..data import ResumableBatchSampler
+from ..data.features import IGNORED
+from ..runtime import InputError
+from ..runtime.files import clear_leftovers, discard
+from .checkpoint import Checkpoint, find_checkpoints, model_arrays
+from .reproducibility import environment
 
 import numpy as np
 import paddle

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from course_lib.data.features import IGNORED
-from course_lib.runtime import InputError, seed_everything
-from course_lib.training.loop import create_optimizer
-from course_lib.training.prediction import forward, training_mode
+from ..data.features import IGNORED
+from ..runtime import InputError, seed_everything
+from .loop import create_optimizer
+from .prediction import forward, training_mode
 
 import numpy as np
 import paddle

@@ -8,20 +8,16 @@ they need, so that none of them knows a task by itself.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from course_lib.data import (
-    convert_example,
-    convert_qa_examples,
-    convert_tokens_example,
-)
-from course_lib.data.batching import map_by_length, padded_columns
-from course_lib.data.features import IGNORED
-from course_lib.data.kinds import find_task
-from course_lib.data.spans import bio_spans, bio_types
-from course_lib.runtime import InputError, errors
-from course_lib.training.answers import answer_f1, decode_answers, exact_match
-from course_lib.training.metrics import span_scores
-from course_lib.training.prediction import check_scores, check_texts, cross_entropy, inference_mode
-from course_lib.training.results import classifier_results
+from ..data import convert_example, convert_qa_examples, convert_tokens_example
+from ..data.batching import map_by_length, padded_columns
+from ..data.features import IGNORED
+from ..data.kinds import find_task
+from ..data.spans import bio_spans, bio_types
+from ..runtime import InputError, errors
+from .answers import answer_f1, decode_answers, exact_match
+from .metrics import span_scores
+from .prediction import check_scores, check_texts, cross_entropy, inference_mode
+from .results import classifier_results
 
 import numpy as np
 import paddle

@@ -11,9 +11,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from course_lib.data import LengthGroupedBatchSampler
-from course_lib.models.backbone import check_same_labels
-from course_lib.models.files import (
+from ..data import LengthGroupedBatchSampler
+from ..models.backbone import check_same_labels
+from ..models.files import (
     WEIGHT_FILES,
     check_weights,
     read_weights,
@@ -22,26 +22,15 @@ from course_lib.models.files import (
     weight_shapes,
     write_weights,
 )
-from course_lib.models.patches import checked_pickles
-from course_lib.runtime import InputError, atomic_file, check_writable
-from course_lib.runtime.files import discard, read_json
-from course_lib.runtime.manifest import COMPLETE, check_described, describe_files, verify_files
-from course_lib.training.callbacks import ExactSteps, NotebookProgressCallback
-from course_lib.training.checkpoint import (
-    find_checkpoints,
-    model_arrays,
-    optimizer_arrays,
-    restore_optimizer,
-)
-from course_lib.training.checks import (
-    POSITIONS,
-    check_arguments,
-    check_data,
-    check_dataset,
-    check_metric,
-)
-from course_lib.training.loop import check_trainable
-from course_lib.training.prediction import NO_NUMBERS
+from ..models.patches import checked_pickles
+from ..runtime import InputError, atomic_file, check_writable
+from ..runtime.files import discard, read_json
+from ..runtime.manifest import COMPLETE, check_described, describe_files, verify_files
+from .callbacks import ExactSteps, NotebookProgressCallback
+from .checkpoint import find_checkpoints, model_arrays, optimizer_arrays, restore_optimizer
+from .checks import POSITIONS, check_arguments, check_data, check_dataset, check_metric
+from .loop import check_trainable
+from .prediction import NO_NUMBERS
 
 import paddle
 from paddlenlp.peft import LoRAModel, PrefixModelForCausalLM

@@ -3,7 +3,7 @@
 Names load on first use.
 """
 
-from course_lib.runtime.lazy import lazy
+from ...runtime.lazy import lazy
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,

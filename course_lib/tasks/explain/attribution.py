@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from course_lib.data import convert_example
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
-from course_lib.training.prediction import check_scores, check_texts, inference_mode
+from ...data import convert_example
+from ...runtime import InputError
+from ...runtime.errors import whole
+from ...training.prediction import check_scores, check_texts, inference_mode
 
 import numpy as np
 import paddle

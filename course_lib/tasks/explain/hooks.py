@@ -3,8 +3,8 @@
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
-from course_lib.models import encoder_of
-from course_lib.training.prediction import inference_mode
+from ...models import encoder_of
+from ...training.prediction import inference_mode
 
 import numpy as np
 import paddle

@@ -1,6 +1,6 @@
 """Texts with labels that stand in a tree or a DAG. Names load on first use."""
 
-from course_lib.runtime.lazy import lazy
+from ...runtime.lazy import lazy
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,

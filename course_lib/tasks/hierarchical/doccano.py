@@ -8,10 +8,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from course_lib.data.readers import check_text, json_object, json_type, read_lines, shown
-from course_lib.runtime import InputError
-from course_lib.runtime.visible import is_blank
-from course_lib.tasks.hierarchical.taxonomy import SEPARATOR, Taxonomy
+from ...data.readers import check_text, json_object, json_type, read_lines, shown
+from ...runtime import InputError
+from ...runtime.visible import is_blank
+from .taxonomy import SEPARATOR, Taxonomy
 
 import numpy as np
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from course_lib.data.readers import check_text, read_lines, shown
-from course_lib.runtime import InputError, atomic_file
-from course_lib.runtime.visible import is_blank
-from course_lib.tasks.hierarchical.taxonomy import Taxonomy
+from ...data.readers import check_text, read_lines, shown
+from ...runtime import InputError, atomic_file
+from ...runtime.visible import is_blank
+from .taxonomy import Taxonomy
 
 LABELS, DATA = "label.txt", "data.txt"
 SPLITS = ("train.txt", "dev.txt", "test.txt")

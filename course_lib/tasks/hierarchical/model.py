@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from course_lib.compression import CompressTrainer, load_pruned
-from course_lib.compression.pruning import HEADS
-from course_lib.data import convert_example
-from course_lib.deploy import Predictor, export_model
-from course_lib.deploy.files import DESCRIPTION, PROGRAM
-from course_lib.models import load_backbone, suggested_learning_rate
-from course_lib.models.backbone import MULTI_LABEL, check_same_labels
-from course_lib.models.files import (
+from ...compression import CompressTrainer, load_pruned
+from ...compression.pruning import HEADS
+from ...data import convert_example
+from ...deploy import Predictor, export_model
+from ...deploy.files import DESCRIPTION, PROGRAM
+from ...models import load_backbone, suggested_learning_rate
+from ...models.backbone import MULTI_LABEL, check_same_labels
+from ...models.files import (
     WEIGHT_FILES,
     check_weights,
     load_tokenizer,
@@ -28,18 +28,18 @@ from course_lib.models.files import (
     save_pretrained,
     shapes_of,
 )
-from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import InputError, atomic_file, seed_everything, select_device
-from course_lib.runtime.errors import whole
-from course_lib.runtime.files import read_json, temporary_in
-from course_lib.runtime.manifest import describe_files, read_manifest, write_manifest
-from course_lib.runtime.outputs import CHECKPOINT_DIR, LOG_DIR, OutputDir
-from course_lib.tasks.hierarchical.reports import brief
-from course_lib.tasks.hierarchical.taxonomy import Taxonomy
-from course_lib.tasks.hierarchical.thresholds import DEFAULT, decode, tune
-from course_lib.training import CourseTrainer
-from course_lib.training.task import predict
-from course_lib.training.trainer import SEAL
+from ...models.patches import quiet_paddlenlp
+from ...runtime import InputError, atomic_file, seed_everything, select_device
+from ...runtime.errors import whole
+from ...runtime.files import read_json, temporary_in
+from ...runtime.manifest import describe_files, read_manifest, write_manifest
+from ...runtime.outputs import CHECKPOINT_DIR, LOG_DIR, OutputDir
+from ...training import CourseTrainer
+from ...training.task import predict
+from ...training.trainer import SEAL
+from .reports import brief
+from .taxonomy import Taxonomy
+from .thresholds import DEFAULT, decode, tune
 
 import numpy as np
 import paddle

@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_lib.runtime import InputError, atomic_file
-from course_lib.tasks.hierarchical.files import BAD_CASES
-from course_lib.tasks.hierarchical.taxonomy import Taxonomy
+from ...runtime import InputError, atomic_file
+from .files import BAD_CASES
+from .taxonomy import Taxonomy
 
 import numpy as np
 from sklearn.metrics import precision_recall_fscore_support

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterable, Sequence
 
-from course_lib.data.readers import check_label, shown
-from course_lib.runtime import InputError
+from ...data.readers import check_label, shown
+from ...runtime import InputError
 
 import numpy as np
 

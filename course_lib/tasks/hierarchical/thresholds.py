@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import whole
-from course_lib.tasks.hierarchical.taxonomy import Taxonomy
+from ...runtime import InputError
+from ...runtime.errors import whole
+from .taxonomy import Taxonomy
 
 import numpy as np
 

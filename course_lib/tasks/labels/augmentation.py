@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable
 
-from course_lib.data import tokenize_with_offsets
-from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import data_dir
-from course_lib.runtime.errors import real
-from course_lib.runtime.visible import is_blank
-from course_lib.training.prediction import inference_mode
-from course_lib.training.pretraining import WordEncoder
+from ...data import tokenize_with_offsets
+from ...models.patches import quiet_paddlenlp
+from ...runtime import data_dir
+from ...runtime.errors import real
+from ...runtime.visible import is_blank
+from ...training.prediction import inference_mode
+from ...training.pretraining import WordEncoder
 
 import numpy as np
 import paddle

@@ -11,18 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.data import (
-    LengthGroupedBatchSampler,
-    batchify_fn,
-    convert_example,
-    create_dataloader,
-)
-from course_lib.data.batching import map_by_length
-from course_lib.models import encoder_of, freeze_layers, load_backbone, suggested_learning_rate
-from course_lib.runtime import InputError, seed_everything
-from course_lib.training.loop import fit
-from course_lib.training.prediction import inference_mode
-from course_lib.training.task import predict
+from ...data import LengthGroupedBatchSampler, batchify_fn, convert_example, create_dataloader
+from ...data.batching import map_by_length
+from ...models import encoder_of, freeze_layers, load_backbone, suggested_learning_rate
+from ...runtime import InputError, seed_everything
+from ...training.loop import fit
+from ...training.prediction import inference_mode
+from ...training.task import predict
 
 import numpy as np
 import paddle

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import real
+from ...runtime import InputError
+from ...runtime.errors import real
 
 import numpy as np
 import paddle

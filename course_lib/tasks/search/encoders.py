@@ -11,14 +11,14 @@ the index wrongly found.
 
 from collections.abc import Sequence
 
-from course_lib.data import batchify_fn, convert_example
-from course_lib.data.batching import map_by_length
-from course_lib.deploy import Predictor
-from course_lib.models import encoder_of
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of, positive
-from course_lib.training.prediction import check_scores, check_texts, inference_mode
-from course_lib.training.steps import train_steps
+from ...data import batchify_fn, convert_example
+from ...data.batching import map_by_length
+from ...deploy import Predictor
+from ...models import encoder_of
+from ...runtime import InputError
+from ...runtime.errors import one_of, positive
+from ...training.prediction import check_scores, check_texts, inference_mode
+from ...training.steps import train_steps
 
 import numpy as np
 import paddle

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from course_lib.runtime import InputError, atomic_directory
-from course_lib.runtime.errors import one_of
-from course_lib.runtime.files import read_json, read_unmixed
-from course_lib.runtime.manifest import read_manifest, verify_files, write_manifest
-from course_lib.training.prediction import check_texts
+from ...runtime import InputError, atomic_directory
+from ...runtime.errors import one_of
+from ...runtime.files import read_json, read_unmixed
+from ...runtime.manifest import read_manifest, verify_files, write_manifest
+from ...training.prediction import check_texts
 
 import faiss
 import numpy as np

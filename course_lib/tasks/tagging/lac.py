@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from course_lib.data.readers import read_content
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of
-from course_lib.tasks.tagging.crf import Crf
-from course_lib.tasks.tagging.tagger import Tagger, predict_tags
+from ...data.readers import read_content
+from ...runtime import InputError
+from ...runtime.errors import one_of
+from .crf import Crf
+from .tagger import Tagger, predict_tags
 
 import numpy as np
 import onnx

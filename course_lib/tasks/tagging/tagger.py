@@ -6,15 +6,15 @@ FAQ: should a CRF go on top of a pretrained model to extract entities, and how?
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from course_lib.data import LengthGroupedBatchSampler, convert_tokens_example
-from course_lib.data.batching import map_by_length
-from course_lib.data.spans import bio_ids
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import positive
-from course_lib.tasks.tagging.crf import Crf
-from course_lib.training import span_scores
-from course_lib.training.prediction import check_scores, inference_mode
-from course_lib.training.steps import train_steps
+from ...data import LengthGroupedBatchSampler, convert_tokens_example
+from ...data.batching import map_by_length
+from ...data.spans import bio_ids
+from ...runtime import InputError
+from ...runtime.errors import positive
+from ...training import span_scores
+from ...training.prediction import check_scores, inference_mode
+from ...training.steps import train_steps
+from .crf import Crf
 
 import numpy as np
 import paddle

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from course_lib.data.readers import read_lines
-from course_lib.runtime import InputError
-from course_lib.runtime.visible import hidden_character, is_blank
+from ...data.readers import read_lines
+from ...runtime import InputError
+from ...runtime.visible import hidden_character, is_blank
 
 COLUMNS = "name, type, parent and aliases with a tab between"
 

@@ -1,6 +1,6 @@
 """Words of your own in the vocabulary of a pretrained model. Names load on first use."""
 
-from course_lib.runtime.lazy import lazy
+from ...runtime.lazy import lazy
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.models.files import load_tokenizer, read_saved
-from course_lib.models.patches import quiet_paddlenlp
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of
-from course_lib.tasks.vocabulary.cutting import Cut, lower
-from course_lib.training.prediction import check_texts
+from ...models.files import load_tokenizer, read_saved
+from ...models.patches import quiet_paddlenlp
+from ...runtime import InputError
+from ...runtime.errors import one_of
+from ...training.prediction import check_texts
+from .cutting import Cut, lower
 
 import numpy as np
 import paddle

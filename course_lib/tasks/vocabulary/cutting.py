@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate, pairwise
 
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of
-from course_lib.training.prediction import check_texts
+from ...runtime import InputError
+from ...runtime.errors import one_of
+from ...training.prediction import check_texts
 
 import jieba
 import pandas as pd

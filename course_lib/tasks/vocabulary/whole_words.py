@@ -5,16 +5,12 @@ The vocabulary stays as it is; all characters of a word are hidden together.
 
 from collections.abc import Iterator, Sequence
 
-from course_lib.runtime import InputError
-from course_lib.runtime.errors import one_of
-from course_lib.tasks.vocabulary.cutting import cutter, lower
-from course_lib.training import fit
-from course_lib.training.prediction import check_texts
-from course_lib.training.pretraining import (
-    WordEncoder,
-    create_pretraining_dataloader,
-    make_sequences,
-)
+from ...runtime import InputError
+from ...runtime.errors import one_of
+from ...training import fit
+from ...training.prediction import check_texts
+from ...training.pretraining import WordEncoder, create_pretraining_dataloader, make_sequences
+from .cutting import cutter, lower
 
 from paddlenlp.transformers import PretrainedModel
 
