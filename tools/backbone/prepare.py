@@ -177,7 +177,7 @@ def prepare(directory: Path, output: Path, tokenizer_directory: Path) -> None:
 
     The .npz holds `ids` (uint16, all paragraphs joined, no special tokens), `starts` (packed bits,
     1 where a word begins), `ends` (int64, the end of each paragraph in ids), `source` (uint8, index
-    into `sources`).
+    into `sources`), and `tokens`, the vocabulary.
     """
     from course_lib.training.pretraining import WordEncoder
 
@@ -225,6 +225,7 @@ def prepare(directory: Path, output: Path, tokenizer_directory: Path) -> None:
             source=np.array(source_ids, dtype=np.uint8),
             sources=np.array(sources),
             vocab_size=tokenizer.vocab_size,
+            tokens=np.array(tokenizer.convert_ids_to_tokens(range(tokenizer.vocab_size))),
         )
     counts = {
         "vocabulary": tokenizer.vocab_size,

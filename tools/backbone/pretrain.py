@@ -22,7 +22,8 @@ from encoder import MaskedLM, Shape, set_dropout
 LONG = 512  # one step in LONG_EVERY reads sequences of this length, for the late positions
 LONG_EVERY = 24
 TAGS = 59  # LAC's
-PAIRS, PAIR_LENGTH, PAIRS_EVERY = 512, 64, 3
+PAIRS, PAIR_LENGTH, PAIRS_EVERY = 768, 64, 3
+GAPS, GAP_LENGTH = 160, 192  # questions with a gap, one step in PAIRS_EVERY, after the pairs
 TEMPERATURE = 0.05
 
 
@@ -46,7 +47,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tags", type=Path, help="LAC's tags, from label.py")
     parser.add_argument("--tag", type=float, default=0.0, help="weight of LAC's tags")
     parser.add_argument("--contrast", type=float, default=0.0, help="weight of the pairs")
+    parser.add_argument("--gaps", type=float, default=0.0, help="weight of the questions")
     parser.add_argument("--init", type=Path, help="go on from this run's weights")
+    parser.add_argument("--stack", type=int, default=1, help="copies of the layers of --init")
     parser.add_argument("--teacher", type=Path)
     parser.add_argument("--distil", type=float, default=0.7, help="weight of the teacher's scores")
     parser.add_argument("--hidden", type=float, default=0.0, help="weight of the hidden states")
@@ -120,11 +123,51 @@ class Contrast(torch.nn.Module):
         return loss / 4
 
 
+class Gaps(torch.nn.Module):
+    """Where does the word that the question lacks stand in the passage? (`Corpus.gaps`)"""
+
+    def __init__(self, encoder: torch.nn.Module, width: int) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, torch.nn.Linear(width, 2)
+
+    def forward(self, ids, types, begins, ends):
+        """Loss of the sum of the probabilities of all right places."""
+        sequence, _ = self.encoder(ids, types)
+        scores = self.head(sequence).float().masked_fill((types == 0)[:, :, None], -1e4)
+        loss = 0.0
+        for score, right in zip(scores.unbind(-1), (begins, ends), strict=True):
+            good = score.masked_fill(~right, -1e4).logsumexp(1)
+            loss = loss + (score.logsumexp(1) - good).mean()
+        return loss / 2
+
+
+def stacked(model: MaskedLM, copies: int) -> dict[str, torch.Tensor]:
+    """Weights of a model of `copies` times as many layers: each layer stands there so often.
+
+    After Gong et al., "Efficient Training of BERT by Progressively Stacking", 2019, who put the
+    copies of all layers on top of each other; in this order the loss begins lower.
+    """
+    weights = {}
+    for name, value in model.state_dict().items():
+        head, found, rest = name.partition("encoder.layer.")
+        number, _, part = rest.partition(".")
+        for copy in range(copies if found else 1):
+            place = f"{int(number) * copies + copy}.{part}" if found else ""
+            weights[head + found + place] = value
+    return weights
+
+
 def load(path: Path, device: str) -> MaskedLM:
-    """A model that `main` wrote."""
-    saved = torch.load(path / "model.pt", map_location="cpu", weights_only=True)
-    model = MaskedLM(Shape(**saved["shape"]))
-    model.load_state_dict({name: value.float() for name, value in saved["weights"].items()})
+    """A model that `main` or seed.py wrote."""
+    if (path / "weights.npz").exists():
+        arrays = dict(np.load(path / "weights.npz"))
+        shape = json.loads(str(arrays.pop("shape")))
+        weights = {name: torch.tensor(array) for name, array in arrays.items()}
+    else:
+        saved = torch.load(path / "model.pt", map_location="cpu", weights_only=True)
+        shape, weights = saved["shape"], saved["weights"]
+    model = MaskedLM(Shape(**shape))
+    model.load_state_dict({name: value.float() for name, value in weights.items()})
     return model.to(device)
 
 
@@ -153,7 +196,7 @@ def main() -> None:
     )
     model = MaskedLM(shape).to(device)
     if options.init:
-        model.load_state_dict(load(options.init, device).state_dict())
+        model.load_state_dict(stacked(load(options.init, device), options.stack))
     teacher = None
     if options.teacher:
         teacher = load(options.teacher, device).eval().requires_grad_(False)
@@ -163,11 +206,14 @@ def main() -> None:
     if teacher is not None:
         teacher.eval()
     contrast = Contrast(model.bert)
-    step_loss, pair_loss = objective, contrast
+    gaps = Gaps(model.bert, options.width).to(device)
+    step_loss, pair_loss, gap_loss = objective, contrast, gaps
     if not options.no_compile:
-        step_loss = torch.compile(objective, dynamic=False)
-        pair_loss = torch.compile(contrast, dynamic=False)
+        step_loss, pair_loss, gap_loss = (
+            torch.compile(each, dynamic=False) for each in (objective, contrast, gaps)
+        )
     named = [(n, p) for n, p in objective.named_parameters() if p.requires_grad]
+    named += list(gaps.head.named_parameters())
     plain = [p for n, p in named if p.ndim == 1]
     decayed = [p for n, p in named if p.ndim > 1]
     optimizer = torch.optim.AdamW(
@@ -187,11 +233,8 @@ def main() -> None:
     }
     begun = time.time()
     total, step, log = options.steps, 0, []
-    masked_sum, paired_sum, since = (
-        torch.zeros((), device=device),
-        torch.zeros((), device=device),
-        0,
-    )
+    masked_sum, paired_sum, gap_sum = torch.zeros(3, device=device).unbind()
+    since = 0
     settled = 0.0
     while not total or step < total:
         if step == 60:
@@ -207,8 +250,8 @@ def main() -> None:
         flat = labels.reshape(-1)
         places = torch.nonzero(flat >= 0).squeeze(1)[:capacity]
         targets = flat[places]
-        missing = capacity - len(places)
-        places, targets = F.pad(places, (0, missing)), F.pad(targets, (0, missing), value=-100)
+        free = capacity - len(places)
+        places, targets = F.pad(places, (0, free)), F.pad(targets, (0, free), value=-100)
         for group in optimizer.param_groups:
             group["lr"] = options.learning_rate * _schedule(step, total or 10**9)
         with torch.autocast(device, torch.bfloat16):
@@ -220,6 +263,11 @@ def main() -> None:
                 paired = pair_loss(corpus.pairs(PAIRS, PAIR_LENGTH, rng))
             (options.contrast * paired).backward()
             paired_sum += paired.detach()
+        if options.gaps and step % PAIRS_EVERY == 1:
+            with torch.autocast(device, torch.bfloat16):
+                missing = gap_loss(*corpus.gaps(GAPS, GAP_LENGTH, rng))
+            (options.gaps * missing).backward()
+            gap_sum += missing.detach()
         torch.nn.utils.clip_grad_norm_(objective.parameters(), 1.0)
         optimizer.step()
         masked_sum += masked.detach()
@@ -229,10 +277,13 @@ def main() -> None:
             entry = {"step": step, "loss": round(value, 4), "seconds": round(time.time() - begun)}
             if options.contrast:
                 entry["pairs"] = round(paired_sum.item() * PAIRS_EVERY / since, 4)
+            if options.gaps:
+                entry["gaps"] = round(gap_sum.item() * PAIRS_EVERY / since, 4)
             log.append(entry)
             print(f"{options.output.name}: {log[-1]} of {total}", flush=True)
             masked_sum.zero_()
             paired_sum.zero_()
+            gap_sum.zero_()
             since = 0
             if not np.isfinite(value):
                 raise SystemExit("the loss is no longer a number")
