@@ -5,38 +5,66 @@
 reviews_2000 and reviews_all fine-tune it on labelled reviews beside TF-IDF (character 1-3-grams)
 and a LinearSVC on the same texts. entities tags persons, places and organisations in People's
 Daily, beside the same architecture from random weights and a dictionary of the training names.
-masked lets it guess hidden characters. The recipes were chosen on dev; the test split is for the
-final figures.
+masked lets it guess hidden characters. cloze answers questions about a passage, beside the most
+frequent name of the right type. halves finds the second half of a review by the mean of the last
+states, without any fine-tuning, beside TF-IDF of characters. authors, sources and headings are the
+out-of-domain tasks of tools/backbone/outside.py; they need --texts, the directory of texts that the
+backbone was pretrained on, and read only paragraphs that were held out. The recipes were chosen on
+dev; the test split is for the final results.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib import runtime
-from course_lib.data import create_dataloader, load_reviews, people_daily
+from course_lib.chapters.ch04 import candidates
+from course_lib.chapters.ch20 import text_halves
+from course_lib.data import (
+    convert_qa_examples,
+    create_dataloader,
+    load_cloze,
+    load_reviews,
+    people_daily,
+    qa_batchify_fn,
+)
+from course_lib.data.cloze import frozen
 from course_lib.data.people_daily import LABELS, load_people_daily
 from course_lib.data.spans import Span, bio_spans, look_up, training_names
 from course_lib.models import freeze_layers, load_backbone
 from course_lib.runtime import seed_everything, select_device
-from course_lib.training import evaluate, fit, paired_bootstrap, paired_bootstrap_f1, predict
+from course_lib.tasks.search import BiEncoder, encode
+from course_lib.training import (
+    answer_f1,
+    decode_answers,
+    evaluate,
+    fit,
+    paired_bootstrap,
+    paired_bootstrap_f1,
+    predict,
+)
 from course_lib.training.prediction import inference_mode
 from course_lib.training.pretraining import (
     WordEncoder,
     create_pretraining_dataloader,
     make_sequences,
 )
+from course_lib.training.steps import train_steps
 
 import numpy as np
 import paddle
 from paddle.io import DataLoader
 from paddlenlp.data import Pad, Tuple
+from paddlenlp.datasets import MapDataset
 from paddlenlp.transformers import (
     AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
     AutoModelForTokenClassification,
     AutoTokenizer,
     ErnieConfig,
@@ -46,7 +74,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-TASKS = ("reviews_2000", "reviews_all", "entities", "masked")
+TASKS = ("reviews_2000", "reviews_all", "entities", "masked", "cloze", "halves")
+OUTSIDE = ("authors", "sources", "headings")
 # Chosen on dev. frozen: the embeddings and so many of the lowest layers keep their weights.
 # No dropout: these trainings see an example once to three times.
 RECIPES = {
@@ -76,9 +105,27 @@ RECIPES = {
         "max_seq_length": 128,
         "dropout": 0.0,
     },
+    "cloze": {
+        "examples": 400,
+        "learning_rate": 3e-4,
+        "epochs": 2,
+        "batch_size": 16,
+        "max_seq_length": 256,
+        "doc_stride": 192,
+        "dropout": 0.0,
+    },
+    "outside": {
+        "learning_rate": 2e-4,
+        "epochs": 4,
+        "batch_size": 16,
+        "max_seq_length": 128,
+        "dropout": 0.1,
+    },
 }
+FOUND = 10  # texts of a search
 READ = 256  # tokens at test time
 SENTENCES = 1000  # of the news split that is scored
+QUESTIONS = 400  # of the cloze split that is scored
 
 
 def main() -> None:
@@ -87,13 +134,25 @@ def main() -> None:
     parser.add_argument("--seeds", default="42,43,44", help="default %(default)s")
     parser.add_argument("--split", choices=("dev", "test"), default="test", help="to score on")
     parser.add_argument("--backbone", type=Path, default=runtime.data_dir() / "backbone")
+    parser.add_argument("--texts", type=Path, help="of pretraining, for " + ", ".join(OUTSIDE))
     args = parser.parse_args()
     select_device("cpu")
     seeds = [int(seed) for seed in args.seeds.split(",")]
+    known = (*TASKS, *OUTSIDE) if args.texts else TASKS
+    outside = read_outside(args.texts) if args.texts else None
     for task in args.tasks.split(","):
-        if task not in TASKS:
-            parser.error(f"no task {task!r}; there are {', '.join(TASKS)}")
-        if task == "entities":
+        if task not in known:
+            parser.error(f"no task {task!r}; there are {', '.join(known)}")
+        if task == "cloze":
+            result = cloze(args.backbone, seeds, args.split)
+        elif task == "halves":
+            texts = [example["text"] for example in load_reviews(args.split)]
+            result = search(args.backbone, text_halves(texts))
+        elif task == "headings":
+            result = search(args.backbone, outside.headings)
+        elif task in OUTSIDE:
+            result = classify(task, args.backbone, seeds, args.split, outside)
+        elif task == "entities":
             result = entities(args.backbone, seeds, args.split)
         elif task == "masked":
             result = masked(args.backbone, args.split)
@@ -297,6 +356,155 @@ def masked(backbone: Path, split: str) -> dict:
         result["hidden"][name] = len(labels)
         result["examples"] += len(texts)
     return result
+
+
+def cloze(backbone: Path, seeds: Sequence[int], split: str) -> dict:
+    """Questions with a gap: the backbone against the most frequent name of the right type."""
+    recipe = RECIPES["cloze"]
+    tokenizer = AutoTokenizer.from_pretrained(str(backbone))
+    scored = load_cloze(split, QUESTIONS)
+    lengths = {name: recipe[name] for name in ("max_seq_length", "doc_stride")}
+    asked = convert_qa_examples(scored, tokenizer, is_test=True, **lengths)
+    gold = [example["answers"] for example in scored]
+    names = {question.id: candidates(question) for question in frozen(split)}
+    rule = [
+        Counter(mention.name for mention in names[example["id"]]).most_common(1)[0][0]
+        for example in scored
+    ]
+    baseline = np.array(list(map(answer_f1, rule, gold)))
+    own, seconds = [], []
+    for seed in seeds:
+        seed_everything(seed)
+        reader = AutoModelForQuestionAnswering.from_pretrained(
+            str(backbone), num_classes=2, **dropout(recipe["dropout"])
+        )
+        train = load_cloze("train", recipe["examples"], seed)
+        windows = [
+            window
+            for window in convert_qa_examples(train, tokenizer, **lengths)
+            if window["start_positions"] > 0
+        ]
+        collate = qa_batchify_fn(tokenizer)
+        batches = list(_batches(len(windows), recipe["batch_size"], recipe["epochs"], seed))
+
+        def loss(batch, reader=reader, windows=windows, collate=collate):
+            ids, types, first, last = map(paddle.to_tensor, collate([windows[i] for i in batch]))
+            scores = reader(ids, types)
+            right = (first.flatten(), last.flatten())
+            pairs = zip(scores, right, strict=True)
+            return sum(paddle.nn.functional.cross_entropy(*each) for each in pairs) / 2
+
+        begun = time.perf_counter()
+        train_steps(reader, batches, loss, len(batches), recipe["learning_rate"], seed=seed)
+        seconds.append(time.perf_counter() - begun)
+        loader = DataLoader(
+            MapDataset(asked),
+            batch_size=32,
+            collate_fn=qa_batchify_fn(tokenizer, is_test=True),
+            return_list=True,
+        )
+        starts, ends = [], []
+        with inference_mode(reader):
+            for batch in loader:
+                start, end = reader(*batch[:2])
+                starts += list(start.numpy())
+                ends += list(end.numpy())
+        answers = [answer["text"] for answer in decode_answers(starts, ends, asked, scored)]
+        own.append(np.array(list(map(answer_f1, answers, gold))))
+    return {
+        "examples": recipe["examples"],
+        "test_examples": len(scored),
+        "f1": round(float(np.mean(own)), 4),
+        "baseline": round(float(baseline.mean()), 4),
+        "difference": _rounded(paired_bootstrap(np.mean(own, axis=0), baseline)),
+        "by_seed": [round(float(np.mean(each)), 4) for each in own],
+        "fine_tuning_seconds": [round(value) for value in seconds],
+        "recipe": recipe,
+        "seeds": list(seeds),
+    }
+
+
+def _batches(count: int, batch_size: int, epochs: int, seed: int):
+    rng = np.random.default_rng(seed)
+    for _ in range(epochs):
+        order = rng.permutation(count)
+        yield from (order[i : i + batch_size] for i in range(0, count, batch_size))
+
+
+def search(backbone: Path, pairs: list[tuple[str, str]]) -> dict:
+    """Find the second text of a pair by the first: mean vectors against TF-IDF of characters."""
+    queries, texts = zip(*pairs, strict=True)
+    model, tokenizer = load_backbone(backbone)
+    encoder = BiEncoder(model, tokenizer, max_length=128)
+    near = {"own": encode(encoder, queries) @ encode(encoder, texts).T}
+    index = TfidfVectorizer(analyzer="char", ngram_range=(1, 2), sublinear_tf=True)
+    right = index.fit_transform(texts)
+    near["baseline"] = (index.transform(queries) @ right.T).toarray()
+    hits = {
+        name: (scores > scores.diagonal()[:, None]).sum(axis=1) < FOUND
+        for name, scores in near.items()
+    }
+    return {
+        "pairs": len(pairs),
+        f"recall_at_{FOUND}": round(float(hits["own"].mean()), 4),
+        "baseline": round(float(hits["baseline"].mean()), 4),
+        "difference": _rounded(paired_bootstrap(hits["own"], hits["baseline"])),
+    }
+
+
+def read_outside(texts: Path):
+    """The out-of-domain tasks."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools/backbone"))
+    from outside import load_outside
+
+    return load_outside(texts)
+
+
+def classify(task: str, backbone: Path, seeds: Sequence[int], split: str, outside) -> dict:
+    """Authors or sources: the backbone against TF-IDF and LinearSVC, on all training passages."""
+    recipe = RECIPES["outside"]
+    names = outside.classes[task]
+    rows = {
+        part: [{"text": text, "label": label} for text, label in outside.rows[task, part]]
+        for part in ("train", split)
+    }
+    train = MapDataset(rows["train"])
+    train.label_list = names
+    labels = np.array([row["label"] for row in rows[split]])
+    texts = [row["text"] for row in rows[split]]
+    linear = make_pipeline(
+        TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True), LinearSVC()
+    )
+    linear.fit([row["text"] for row in rows["train"]], [row["label"] for row in rows["train"]])
+    baseline = linear.predict(texts) == labels
+    hits = []
+    for seed in seeds:
+        seed_everything(seed)
+        model, tokenizer = load_backbone(backbone, label_list=names, **dropout(recipe["dropout"]))
+        loader = create_dataloader(
+            train, tokenizer, "train", recipe["batch_size"], recipe["max_seq_length"], seed=seed
+        )
+        fit(
+            model,
+            loader,
+            epochs=recipe["epochs"],
+            learning_rate=recipe["learning_rate"],
+            seed=seed,
+            progress=False,
+        )
+        answers = predict(model, texts, tokenizer, max_seq_length=READ)
+        hits.append(np.array([answer["label"] for answer in answers]) == np.array(names)[labels])
+    own = np.mean(hits, axis=0)
+    return {
+        "examples": len(train),
+        "test_examples": len(texts),
+        "test_accuracy": round(float(own.mean()), 4),
+        "baseline": round(float(baseline.mean()), 4),
+        "difference": _rounded(paired_bootstrap(own, baseline)),
+        "by_seed": [round(float(np.mean(each)), 4) for each in hits],
+        "recipe": recipe,
+        "seeds": list(seeds),
+    }
 
 
 def _rounded(values: dict) -> dict:

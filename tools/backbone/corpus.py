@@ -58,7 +58,9 @@ class Corpus:
         self.mix = {name: mix.get(name, 1.0) for name in self.names}
         self.vocab_size = int(data["vocab_size"])
         sizes = np.bincount(self.source, lengths, len(self.names))
-        shares = np.sqrt([self.mix[name] * size for name, size in zip(self.names, sizes, strict=True)])
+        shares = np.sqrt(
+            [self.mix[name] * size for name, size in zip(self.names, sizes, strict=True)]
+        )
         self.shares = shares / shares.sum()
         self.headings = self._headings()
         self._find_words(stream, begins, data["tokens"])
@@ -100,7 +102,9 @@ class Corpus:
         novel = [self.names.index(name) for name in (REVIEWS, LITERATURE) if name in self.names]
         usable = ~np.isin(self.source, novel)
         short = (lengths >= 3) & (lengths <= HEADING) & usable
-        follows = np.append((lengths[1:] >= 2 * HEADING) & (np.diff(self.source.astype(int)) == 0), False)
+        follows = np.append(
+            (lengths[1:] >= 2 * HEADING) & (np.diff(self.source.astype(int)) == 0), False
+        )
         return np.flatnonzero(short & follows)
 
     def pairs(self, count: int, length: int, rng: np.random.Generator) -> Tensor:
@@ -149,7 +153,9 @@ class Corpus:
         at, size = at[chosen], size[chosen]
         code = size.astype(np.int64)
         for offset in WORD:
-            code = code * 8191 + np.where(size >= offset, stream[np.minimum(at + offset - 1, len(stream) - 1)], 0)
+            code = code * 8191 + np.where(
+                size >= offset, stream[np.minimum(at + offset - 1, len(stream) - 1)], 0
+            )
         code = code * 8191 + stream[at]
         order = np.lexsort((at, code))
         at, size, code = at[order], size[order], code[order]
@@ -179,7 +185,9 @@ class Corpus:
         places = {token: number for number, token in enumerate(tokens)}
         self.gap = torch.tensor([places[token] for token in GAP], device=device)
 
-    def gaps(self, count: int, length: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def gaps(
+        self, count: int, length: int, rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Questions with a gap, each with a passage that holds the missing word.
 
         After the recurring span selection of Ram et al., arXiv:2101.00438.
@@ -209,7 +217,9 @@ class Corpus:
         )
         column = torch.arange(length, device=device)[None].expand(count, -1)
         in_passage = (column > question) & (column < length - 1)
-        source = torch.where(column <= before, hidden - before + column - 1, hidden + size + column - before - 4)
+        source = torch.where(
+            column <= before, hidden - before + column - 1, hidden + size + column - before - 4
+        )
         source = torch.where(in_passage, first + column - question - 1, source)
         source = source.clamp(0, len(self.stream) - 1)
         ids = self.stream[source]
