@@ -22,8 +22,8 @@ from encoder import MaskedLM, Shape, set_dropout
 LONG = 512  # one step in LONG_EVERY reads sequences of this length, for the late positions
 LONG_EVERY = 24
 TAGS = 59  # LAC's
-PAIRS, PAIR_LENGTH, PAIRS_EVERY = 768, 64, 3
-GAPS, GAP_LENGTH = 160, 192  # questions with a gap, one step in PAIRS_EVERY, after the pairs
+PAIRS, PAIR_LENGTH, PAIRS_EVERY = 512, 64, 3
+GAPS, GAP_LENGTH = 128, 192  # questions with a gap, one step in PAIRS_EVERY, after the pairs
 TEMPERATURE = 0.05
 
 
