@@ -155,8 +155,22 @@ def test_a_dev_split_is_by_label_and_keeps_copies_together():
     assert len(train) + len(dev) == len(rows) and dev == [row for row in rows if row in dev]
     stems = [{row["text"][2:18] for row in part} for part in (train, dev)]
     assert not stems[0] & stems[1]
-    assert len({t for t in texts[:240] if t in {row["text"] for row in dev}}) == 48
-    assert len({t for t in texts[240:] if t in {row["text"] for row in dev}}) == 12
+    assert Counter(row["label"] for row in dev) == {0: 125, 1: 62}
     assert not any(row["text"].startswith("一样") for row in dev)
-    with pytest.raises(InputError, match="dev_share: of 9 examples is nothing"):
-        split_dev([{"text": "好", "label": 0}] * 9, 0.1)
+    with pytest.raises(InputError, match=r"no examples can be held out as dev: almost .*--dev_f"):
+        split_dev([{"text": "好", "label": 0}] * 9 + [{"text": "坏", "label": 1}], 0.1)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.3])
+def test_each_label_gives_its_share_of_texts_from_templates(share):
+    draw, rows = random.Random(1), []
+    sizes = {label: [10, 6, 3, 2, 2, 2, 1, 1, 1, 1, 1] for label in "订退改查问"}
+    sizes |= {"评": [8, 7, 6, 5, 3, 1], "少": [7, 5]}
+    for label, count in ((label, count) for label, counts in sizes.items() for count in counts):
+        text = "".join(chr(draw.randrange(0x4E00, 0x5600)) for _ in range(20))
+        rows += [{"text": text + slot, "label": label} for slot in "零一二三四五六七八九"[:count]]
+    train, dev = split_dev(rows, share)
+    assert not {row["text"][:20] for row in train} & {row["text"][:20] for row in dev}
+    held = Counter(row["label"] for row in dev)
+    assert held.pop("少") == 5, "the smallest group, where none is small enough"
+    assert len(held) == 6 and all(20 * share <= n <= 45 * share for n in held.values())

@@ -34,6 +34,7 @@ from .spans import bio_types
 if TYPE_CHECKING:
     from paddlenlp.datasets import MapDataset
 
+_REPAIR = 'policy="repair" (--policy repair)'  # how to ask for it
 MAX_TOKENS = 10_000  # of one sentence; more is a file without its blank lines
 
 _TAG = re.compile(r"O|[BIESM]-[^\s\002]+")
@@ -98,7 +99,7 @@ def read_bio(
             if label[0] == "I" and (before[0] in "ES" or before[1:] != label[1:]):
                 if policy == "strict":
                     problem = f"{shown(tag)} of the token {shown(token)} comes after {before}"
-                    expected = f'B{label[1:]} before it, or policy="repair" to read it as B-'
+                    expected = f"B{label[1:]} before it, or {_REPAIR} to read it as B-"
                     raise InputError(path, problem, expected, line)
                 label = "B" + label[1:]
                 orphans.append(line)
@@ -239,7 +240,7 @@ def read_squad(
                     examples.append({"id": name, "context": context, **example})
     if not examples:
         file.refuse("holds no question", "at least one in data[].paragraphs[].qas[]", file.root)
-    warn_of(file.path, file.repairs)
+    warn_of(file.path, file.repairs, file.repaired_ids)
     from paddlenlp.datasets import MapDataset
 
     return MapDataset(examples, label_list=None)
@@ -254,14 +255,14 @@ def _question(
         problem = f"{place}.is_impossible is a JSON {json_type(impossible)}"
         file.refuse(problem, "true or false", question)
     blank = is_blank(file.get(question, "question", str, place))
-    if blank and file.repaired("questions without text dropped", question):
+    if blank and file.repaired("questions without text dropped", question, question):
         return None
     required = require_answers and not impossible
     answers = []
     if "answers" in question or required:
         answers = list(_answers(file, question, place, context))
     if required and not answers:
-        if file.repaired("questions without an answer dropped", question):
+        if file.repaired("questions without an answer dropped", question, question):
             return None
         expected = 'an answer, "is_impossible": true, or require_answers=False'
         file.refuse(f"{place} has no answer", expected, question)
@@ -276,17 +277,17 @@ def _answers(file: _Json, question: dict, where: str, context: str) -> Iterator[
     for item_place, item in file.objects(question, "answers", where):
         answer = file.get(item, "text", str, item_place)
         start = file.get(item, "answer_start", int, item_place)
-        if is_blank(answer) and file.repaired("empty answers dropped", item):
+        if is_blank(answer) and file.repaired("empty answers dropped", item, question):
             continue
         file.text(item, "text", item_place)
         if start < 0 or not context.startswith(answer, start):
             found = re.finditer(f"(?={re.escape(answer)})", context)
             places = sorted((match.start() for match in found), key=lambda at: abs(at - start))
             what = "moved to where they are" if places else "that their context lacks dropped"
-            if not file.repaired(f"answers {what}", item):
+            if not file.repaired(f"answers {what}", item, question):
                 offset = f"{places[0]}, where it is" if places else "of a text that it contains"
                 problem = f"{item_place} {shown(answer)} is not at answer_start {start}"
-                expected = f'the offset {offset} in the context, or policy="repair"'
+                expected = f"the offset {offset} in the context, or {_REPAIR}"
                 file.refuse(problem, expected, item)
             if not places:
                 continue
@@ -300,6 +301,7 @@ class _Json:
     def __init__(self, path: Path, encoding: str, policy: str) -> None:
         self.path, self.content, self.policy = path, read_content(path, encoding), policy
         self.repairs: dict[str, list[int]] = {}  # what was done -> lines
+        self.repaired_ids: dict[str, list[str]] = {}  # what was done -> ids of the questions
         self.line_ends, decoder = line_ends(self.content), _Decoder()
         try:
             self.root = decoder.decode(self.content)
@@ -321,10 +323,11 @@ class _Json:
     def line_at(self, place: int) -> int:
         return 1 + bisect_right(self.line_ends, place)
 
-    def repaired(self, what: str, value: object) -> bool:
+    def repaired(self, what: str, value: object, question: dict) -> bool:
         """Note that something is repaired here; False where the policy is strict."""
         if self.policy == "repair":
             self.repairs.setdefault(what, []).append(self.line(value))
+            self.repaired_ids.setdefault(what, []).append(shown(question["id"]))
         return self.policy == "repair"
 
     def refuse(self, problem: str, expected: str, value: object) -> None:

@@ -59,11 +59,11 @@ def _decode(content: bytes, where: str | os.PathLike, encoding: str | None) -> s
         raise InputError("encoding", f"unknown ({encoding!r})", '"utf-8" or "gb18030"') from None
     wide, hint = _wide(content)
     if wide and not name.startswith(wide.lower()):
-        advice = "" if fixed else f', or encoding="{hint}"'
+        advice = "" if fixed else f", or {_asked(hint)}"
         raise InputError(where, f"is {wide}", f"UTF-8 text{advice}", 1)
     if content.startswith(codecs.BOM_UTF8):
         if not name.startswith("utf-8"):
-            raise InputError(where, "starts with the mark of UTF-8", 'encoding="utf-8"', 1)
+            raise InputError(where, "starts with the mark of UTF-8", _asked("utf-8"), 1)
         content = content.removeprefix(codecs.BOM_UTF8)
     try:
         text = content.decode(encoding)
@@ -72,7 +72,7 @@ def _decode(content: bytes, where: str | os.PathLike, encoding: str | None) -> s
         bad = content[error.start : error.start + 1].hex()
         other, advice = _other_encoding(content, name), "save the file as UTF-8"
         if other:
-            advice = f'as encoding="{other}" the file can be read'
+            advice = f"with {_asked(other)} the file can be read"
             advice = f"convert the file from {other}" if fixed else advice
         expected = f"text in that encoding; {advice}"
         raise InputError(where, f"byte 0x{bad} is not {encoding}", expected, line) from None
@@ -82,6 +82,11 @@ def _decode(content: bytes, where: str | os.PathLike, encoding: str | None) -> s
         line = _line_of(text[: text.index("\0")])
         raise InputError(where, "holds a NUL character", "text without binary zeros", line)
     return _MARKS.sub("", text)
+
+
+def _asked(encoding: str) -> str:
+    """How to ask for an encoding, in Python and on the command line."""
+    return f'encoding="{encoding}" (--encoding {encoding})'
 
 
 def _wide(content: bytes) -> tuple[str, str]:
@@ -170,12 +175,23 @@ def json_object(line: str, path: str | os.PathLike, number: int, expected: str) 
     raise InputError(path, problem, expected, number)
 
 
-def warn_of(where: str | os.PathLike, found: Mapping[str, list[int]]) -> None:
-    """Warn of what a reader has repaired or left out: how often, and on which lines first."""
+def warn_of(
+    where: str | os.PathLike,
+    found: Mapping[str, list[int]],
+    questions: Mapping[str, list[str]] | None = None,
+) -> None:
+    """Warn of what a reader has repaired or left out: how often, and on which lines first.
+
+    Args:
+        questions: the ids of the questions, which are told where all lines are the same.
+    """
     for what, lines in found.items():
         if lines:
-            first = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
-            warnings.warn(f"{where}: {what}: {len(lines)} (lines {first})", stacklevel=4)
+            places, told = [str(line) for line in lines], "lines "
+            if questions and len(set(lines)) == 1:
+                places, told = list(dict.fromkeys(questions[what])), f"line {lines[0]}, questions "
+            told += ", ".join(places[:5]) + (", ..." if len(places) > 5 else "")
+            warnings.warn(f"{where}: {what}: {len(lines)} ({told})", stacklevel=4)
 
 
 def check_text(text: str, where: str | os.PathLike, line: int, column: str | None = None) -> str:

@@ -78,9 +78,10 @@ def split_dev(
 ) -> tuple[list[Any], list[Any]]:
     """Split labeled examples into training and dev.
 
-    Each label gives `share` of its examples to dev, at least one. Near-duplicates stay together: a
-    copy of a training text in dev would be scored as if it were new. A group of them that is
-    larger than dev should be stays in training.
+    Each label gives about `share` of its examples to dev, at least one if it has two or more.
+    Near-duplicates stay together: a copy of a training text in dev would be scored as if it were
+    new. So a group of them that is larger than what a label has to give stays in training. A label
+    without a smaller group gives its smallest one, if at least half of its examples then remain.
 
     Args:
         examples: texts or pairs with "label", tokens, or questions, where those on the same
@@ -93,23 +94,37 @@ def split_dev(
     Raises:
         InputError: there is nothing to hold out.
     """
-    texts = [_text(example) for example in examples]
-    groups = _near_duplicates(texts)
-    sizes = Counter(groups)
-    by_label: dict[Any, dict[int, None]] = {}
-    for group, example in dict(zip(reversed(groups), reversed(examples), strict=True)).items():
-        label = example.get("label")  # that of the group's first text
-        by_label.setdefault(label, {})[group] = None
-    draw, chosen = random.Random(seed), set()
-    for label in sorted(by_label):
-        own = [one for one in sorted(by_label[label]) if sizes[one] <= max(1, share * len(groups))]
-        chosen.update(draw.sample(own, max(1, round(share * len(own))) if len(own) > 1 else 0))
+    numbers = _near_duplicates([_text(example) for example in examples])
+    groups: dict[int, Counter] = {}  # the examples of each label in it
+    for number, example in zip(numbers, examples, strict=True):
+        groups.setdefault(number, Counter())[example.get("label")] += 1
+    totals = Counter(example.get("label") for example in examples)
+    quotas = {label: min(n - 1, max(1, round(share * n))) for label, n in totals.items()}
+    order = random.Random(seed).sample(sorted(groups), len(groups))
+    held: Counter = Counter()
+    chosen: set[int] = set()
+
+    def hold(number: int, most: Mapping[Any, float]) -> None:
+        if all(held[label] + n <= most[label] for label, n in groups[number].items()):
+            chosen.add(number)
+            held.update(groups[number])
+
+    def loose(label: Any) -> float:
+        n = totals[label]
+        return min(n - 1, 1.5 * quotas[label]) if held[label] else n // 2
+
+    for number in order:
+        hold(number, quotas)
+    rest = [number for number in order if number not in chosen]
+    for number in sorted(rest, key=lambda number: groups[number].total()):
+        if any(held[label] < quotas[label] / 1.5 for label in groups[number]):
+            hold(number, {label: loose(label) for label in groups[number]})
+    if not chosen:
+        problem = "no examples can be held out as dev: almost all are near-duplicates of each other"
+        raise InputError("dev_share", problem, "other examples, or a dev file: give --dev_file")
     parts: tuple[list[Any], list[Any]] = ([], [])
-    for group, example in zip(groups, examples, strict=True):
-        parts[group in chosen].append(example)
-    if not parts[1]:
-        problem = f"of {len(groups)} examples is nothing: almost all are copies of each other"
-        raise InputError("dev_share", problem, "more different examples, or a dev file")
+    for number, example in zip(numbers, examples, strict=True):
+        parts[number in chosen].append(example)
     return parts
 
 
