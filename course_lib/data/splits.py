@@ -80,8 +80,9 @@ def split_dev(
 
     Each label gives about `share` of its examples to dev, at least one if it has two or more.
     Near-duplicates stay together: a copy of a training text in dev would be scored as if it were
-    new. So a group of them that is larger than what a label has to give stays in training. A label
-    without a smaller group gives its smallest one, if at least half of its examples then remain.
+    new. So a group of them that is larger than what a label still has to give stays in training,
+    unless the label is then short by a third: it may give up to half as much again, or, where it
+    gave nothing, its smallest group, if that is at most half of its examples.
 
     Args:
         examples: texts or pairs with "label", tokens, or questions, where those on the same
