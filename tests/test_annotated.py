@@ -80,46 +80,42 @@ def test_tokens_may_be_words_white_space_or_signs(tmp_path):
         "tokens": tokens,
         "labels": [0] * 9,
     }
+    content = conll(between=" ").replace("在 O\n", "在 O\n O\n")  # a space, a space, its label
+    assert "".join(read_bio(write(tmp_path, content))[0]["tokens"]) == "王明在 北京"
 
 
-ORPHANS = [
-    (["I-PER", "O"], ["B-PER", "O"], 0),
-    (["O", "I-PER", "I-PER"], ["O", "B-PER", "I-PER"], 1),
-    (["B-PER", "I-LOC"], ["B-PER", "B-LOC"], 1),
-    (["B-PER", "I-LOC", "I-PER"], ["B-PER", "B-LOC", "B-PER"], 1),
+FAULTS = [  # the last columns: as repaired, the token at fault and what is said of it
+    ("O I-PER I-PER", "O B-PER I-PER", 1, "after O"),
+    ("B-PER I-LOC", "B-PER B-LOC", 1, "after B-PER"),
+    ("S-PER B-PER E-PER I-PER E-PER", "B-PER B-PER I-PER B-PER I-PER", 3, "after E-PER"),
+    ("B-LOC I-LOC O S-LOC", "B-LOC I-LOC O B-LOC", 1, "before O; expected E-LOC at"),
+    ("B-PER B-PER E-PER", "B-PER B-PER I-PER", 0, "before B-PER"),
+    ("B-PER S-PER", "B-PER B-PER", 0, "before S-PER"),
+    ("S-LOC B-PER", "B-LOC B-PER", 1, "before the end of the sentence; .* S-PER for one of a"),
+    ("B-PER M-PER B-LOC E-LOC", "B-PER I-PER B-LOC I-LOC", 1, "before B-LOC"),
 ]
 
 
 @pytest.mark.parametrize("form", [conll, msra])
-@pytest.mark.parametrize(("labels", "repaired", "place"), ORPHANS)
-def test_an_i_without_its_b_is_refused_or_repaired(tmp_path, form, labels, repaired, place):
-    tokens = list("甲乙丙丁")[: len(labels)]
-    path = write(tmp_path, form([*SENTENCES, (tokens, labels)]))
-    line = 14 + place if form is conll else 3
-    with pytest.raises(InputError, match=rf"a.txt, line {line}: 'I-...' of the token .* comes aft"):
-        read_bio(path)
-    with pytest.raises(InputError, match=f"line {line}: "):
+@pytest.mark.parametrize(("labels", "repaired", "place", "said"), FAULTS)
+def test_a_broken_entity_is_refused_or_repaired(tmp_path, form, labels, repaired, place, said):
+    tokens = list("甲乙丙丁戊")[: len(labels.split())]
+    path = write(tmp_path, form([(["好"], ["O"]), (tokens, labels.split())]))
+    line = 3 + place if form is conll else 2
+    fault = f"'{labels.split()[place]}' of the token '{tokens[place]}' comes {said}"
+    with pytest.raises(InputError, match=f"a.txt, line {line}: {fault}"):
         read_bio(path, LABELS)
-    for asked in (None, LABELS):
-        with pytest.warns(UserWarning, match=rf"a.txt: labels .* read as B-: \d \(lines {line}"):
-            assert named(read_bio(path, asked, policy="repair"))[-1] == (tokens, repaired)
+    done = "ing read as B-" if "after" in said else "end after them read as the end"
+    with pytest.warns(UserWarning, match=rf"a.txt: labels without .*{done}: 1 \(lines {line}\)"):
+        assert named(read_bio(path, LABELS, policy="repair"))[-1] == (tokens, repaired.split())
 
 
 def test_other_schemes_become_bio(tmp_path):
     tokens, bio = list("王小明在京去沪"), ["B-PER", "I-PER", "I-PER", "O", "B-LOC", "O", "B-LOC"]
-    for middle, single in (("I", "S"), ("M", "S"), ("I", "B")):
-        labels = ["B-PER", f"{middle}-PER", "E-PER", "O", f"{single}-LOC", "O", f"{single}-LOC"]
-        for form in (msra, conll):
-            read = read_bio(write(tmp_path, form([*SENTENCES, (tokens, labels)])))
-            assert named(read)[-1] == (tokens, bio)
-    after_its_end = conll([*SENTENCES, (list("王明红"), ["B-PER", "E-PER", "I-PER"])])
-    with pytest.raises(InputError, match="line 16: 'I-PER' of the token '红' comes after E-PER"):
-        read_bio(write(tmp_path, after_its_end))
-
-
-def test_a_space_is_a_token_in_a_file_of_characters(tmp_path):
-    content = conll(between=" ").replace("在 O\n", "在 O\n O\n")
-    assert "".join(read_bio(write(tmp_path, content))[0]["tokens"]) == "王明在 北京"
+    for middle, form in (("I", msra), ("M", msra), ("I", conll), ("M", conll)):
+        sentence = (tokens, ["B-PER", f"{middle}-PER", "E-PER", "O", "S-LOC", "O", "S-LOC"])
+        read = read_bio(write(tmp_path, form([sentence, sentence])))
+        assert named(read)[-1] == (tokens, bio)
 
 
 BAD_TAGS = [

@@ -300,11 +300,16 @@ def test_what_is_empty_is_left_out_and_counted(tmp_path):
 
 
 def test_texts_that_are_none(tmp_path):
-    with pytest.raises(InputError, match="holds no text"):
-        read_texts(io.StringIO("\n\n"))
     for content, message in (
+        ("\n\n", "holds no text"),
         ("好\n \n坏", "line 2: empty text"),
         ("a" * 2**20, "line 1: a text of"),
+        ("王 B-PER\n明 E-PER\n\n去 O\n", "line 1: labelled tokens .'王 B.* evaluate reads"),
+        ("\n王\tB-PER\n明\tI-PER\n", "line 2: labelled tokens"),
+        ("王\002明\tB-PER\002I-PER\n" * 2, "line 1: labelled tokens"),
     ):
-        with pytest.raises(InputError, match=message):
-            read_texts(write(tmp_path, "a.txt", content))
+        for skip_empty in (False, "labelled" in message):
+            with pytest.raises(InputError, match=message):
+                read_texts(write(tmp_path, "a.txt", content), skip_empty=skip_empty)
+    texts = ["甲 O", "他住 B-2 栋。", "吃维生素 B-12", "你好"]
+    assert read_texts(write(tmp_path, "a.txt", "\n".join(texts))) == texts

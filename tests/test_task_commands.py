@@ -11,6 +11,7 @@ from course_lib.deploy.service import make_app
 from course_lib.models import load_backbone, save_model
 from course_lib.training import TASKS
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -138,6 +139,16 @@ def test_another_task_or_option_is_refused(training, tmp_path, capsys):
     tested = ["evaluate", "--model_dir", str(out), "--test_file", str(file)]
     assert cli.main([*tested, *option]) == 2
     assert f"error: {option[0]}: has no meaning for" in capsys.readouterr().err
+
+
+def test_entities_of_texts_have_no_white_space_at_their_ends():
+    text, names = "  王 明\u3000去北京\u200b", ["O", "B-PER", "I-PER"]
+    outputs = [[np.eye(3)[[0, 1, 1, 2, 2, 2, 2, 0, 1, 2, 1, 0]]]] * 2
+    features = [{"input_ids": range(12), "example": number} for number in (0, 1)]
+    examples = [{"text": text}, {"text": text, "labels": [0] * 10}]
+    found = TASKS["tokens"]._answers(outputs, features, examples, names, None)
+    spans = [[(one["start"], one["end"]) for one in answer["entities"]] for answer in found]
+    assert spans == [[(2, 5), (7, 9)], [(0, 1), (1, 6), (7, 9), (9, 10)]]
 
 
 def predicted(model, task: str, capsys) -> list[dict]:

@@ -60,7 +60,9 @@ def read_bio(
             and sorts them: O, B-LOC, I-LOC, B-ORG, ...
         policy: what an I- (or E-, M-) that continues nothing of its type is (the first label of a
             sentence, after O, another type or an end). "strict" refuses it; "repair" reads it as
-            B-, and warns with the number of such labels and their first lines.
+            B-. In a file with an E-, M- or S- anywhere, also what an entity without its E- is:
+            "strict" refuses it, "repair" ends it where it stops. "repair" warns with the numbers
+            of such labels and their first lines.
 
     Returns:
         A MapDataset of `{"tokens": list[str], "labels": list[int]}` in the order of the file, with
@@ -77,41 +79,34 @@ def read_bio(
     if label_list:
         bio_types(label_list)
     content = read_content(path, encoding)
+    sentences = list((_msra if "\002" in content else _conll)(content, path))
+    ended = any(tag[:2] in ("E-", "M-", "S-") for sentence in sentences for *_, tag in sentence)
     examples: list[dict] = []
     checked: set[str] = set()  # labels
     openings: dict[str, list[int]] = {}  # type -> lines on which an entity of it begins
-    orphans: list[int] = []  # lines
-    for sentence in (_msra if "\002" in content else _conll)(content, path):
+    repairs: dict[str, list[int]] | None = {} if policy == "repair" else None  # lines
+    for sentence in sentences:
         if is_blank("".join(token for _, token, _ in sentence)):
             problem = "no token of this sentence can be seen"
             raise InputError(path, problem, "a text", sentence[0][0])
-        labels: list[str] = []
-        before = "O"
-        for line, token, tag in sentence:
-            label = _BIO.get(tag[:1], tag[:1]) + tag[1:]
-            if tag not in checked:
-                if not _TAG.fullmatch(check_label(tag, path, line)):
-                    raise InputError(path, f"label {shown(tag)}", "O, B-TYPE or I-TYPE", line)
-                if known and label not in known:
-                    problem = f"unknown label {shown(tag)}"
-                    raise InputError(path, problem, f"one of {listed(label_list)}", line)
-                checked.add(tag)
-            if label[0] == "I" and (before[0] in "ES" or before[1:] != label[1:]):
-                if policy == "strict":
-                    problem = f"{shown(tag)} of the token {shown(token)} comes after {before}"
-                    expected = f"B{label[1:]} before it, or {_REPAIR} to read it as B-"
-                    raise InputError(path, problem, expected, line)
-                label = "B" + label[1:]
-                orphans.append(line)
+        for line, _, tag in sentence:
+            if tag in checked:
+                continue
+            if not _TAG.fullmatch(check_label(tag, path, line)):
+                raise InputError(path, f"label {shown(tag)}", "O, B-TYPE or I-TYPE", line)
+            if known and _in_bio(tag) not in known:
+                problem = f"unknown label {shown(tag)}"
+                raise InputError(path, problem, f"one of {listed(label_list)}", line)
+            checked.add(tag)
+        labels = _chained(sentence, path, ended, repairs)
+        for (line, *_), label in zip(sentence, labels, strict=True):
             if label[0] == "B":
                 openings.setdefault(label[2:], []).append(line)
-            labels.append(label)
-            before = tag
         tokens = [sys.intern(token) for _, token, _ in sentence]
         examples.append({"tokens": tokens, "labels": labels})
     if not examples:
         raise InputError(path, "holds no token", "at least one token with its label")
-    warn_of(path, {"labels without a beginning read as B-": orphans})
+    warn_of(path, repairs or {})
     if label_list is None:
         label_list = _collected(openings, path)
     ids = {label: index for index, label in enumerate(label_list)}
@@ -120,6 +115,44 @@ def read_bio(
     from paddlenlp.datasets import MapDataset  # seconds; a bad file is refused before them
 
     return MapDataset(examples, label_list=label_list)
+
+
+def _in_bio(tag: str) -> str:
+    return _BIO.get(tag[:1], tag[:1]) + tag[1:]
+
+
+def _chained(
+    sentence: list[tuple[int, str, str]],
+    path: Path,
+    ended: bool,
+    repairs: dict[str, list[int]] | None,
+) -> list[str]:
+    """The labels of a sentence in BIO.
+
+    Args:
+        ended: the end of an entity has a label of its own, as in BIOES.
+        repairs: gets what was done and on which lines; None refuses what needs it.
+    """
+
+    labels, before = [], "O"
+    following = [*(tag for *_, tag in sentence[1:]), "the end of the sentence"]
+    for (line, token, tag), after in zip(sentence, following, strict=True):
+        label, kind, faults = _in_bio(tag), tag[1:], []
+        if label[0] == "I" and (before[0] in "ES" or before[1:] != kind):
+            label, done = "B" + kind, "labels without a beginning read as B-"
+            faults.append((f"after {before}", f"B{kind} before it", "read it as B-", done))
+        if ended and tag[0] in "BIM" and (after[0] not in "IME" or after[1:] != kind):
+            expected = f"E{kind} at the end of an entity, S{kind} for one of a single token"
+            done = "labels without an end after them read as the end"
+            faults.append((f"before {after}", expected, "end the entity here", done))
+        for place, expected, repair, done in faults:
+            if repairs is None:
+                problem = f"{shown(tag)} of the token {shown(token)} comes {place}"
+                raise InputError(path, problem, f"{expected}, or {_REPAIR} to {repair}", line)
+            repairs.setdefault(done, []).append(line)
+        labels.append(label)
+        before = tag
+    return labels
 
 
 def _collected(openings: Mapping[str, list[int]], path: Path) -> list[str]:

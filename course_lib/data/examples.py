@@ -44,6 +44,7 @@ FORMATS = tuple(SUFFIXES.values())
 TEXTS = ("text", "sentence1", "sentence2")  # the keys of an example that hold text
 
 _MARK = "\ufeff"  # the byte order mark
+_TAGGED = re.compile(r"\S*[ \t]+(O|[BIESM]-\S+)\s*|.*\002.*")  # as `read_bio` reads them
 _NUMBER = re.compile(r"-?\d+")
 _HEADER_WORD = re.compile(  # what no text or label is, but the name of a column
     r"(?i)(text|label|sentence|query|question|answer)s?[ _]?[ab12]?|q?id|index|review|content"
@@ -107,6 +108,7 @@ class Layout:
             lines = split_lines(content)
             while lines and is_blank(lines[-1]):
                 lines.pop()
+            _refuse_tagged(lines, where)
             fields: Iterable = ((n, {self.text_column: line}) for n, line in enumerate(lines, 1))
         elif form == "jsonl":
             fields = _json_rows(content, where, wanted, self.skip_empty)
@@ -178,6 +180,15 @@ def _open(source, layout: Layout, wanted: dict[str, str]) -> tuple[str | Path, s
         expected = f"keys {listed(wanted)}" if form == "jsonl" else "no columns: a line is a text"
         raise InputError("columns", f"given for a file in the format {form}", expected)
     return where, form, read_content(source, layout.encoding)
+
+
+def _refuse_tagged(lines: Sequence[str], where: str | Path) -> None:
+    """Refuse labelled tokens where texts are asked for: most lines are a token and its label."""
+    tagged = [number for number, line in enumerate(lines, 1) if _TAGGED.fullmatch(line)]
+    if len(tagged) > max(1, sum(not is_blank(line) for line in lines) / 2):
+        problem = f"labelled tokens ({shown(lines[tagged[0] - 1])})"
+        expected = "a text per line; evaluate reads such labelled files, as --test_file"
+        raise InputError(where, problem, expected, tagged[0])
 
 
 def _checked(

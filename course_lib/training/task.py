@@ -5,15 +5,16 @@ and answers to questions on a passage. Training, compression, export and service
 they need, so that none of them knows a task by itself.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..data import convert_example, convert_qa_examples, convert_tokens_example
 from ..data.batching import map_by_length, padded_columns
 from ..data.features import IGNORED
 from ..data.kinds import find_task
-from ..data.spans import bio_spans, bio_types
+from ..data.spans import Span, bio_spans, bio_types
 from ..runtime import InputError, errors
+from ..runtime.visible import is_blank
 from .answers import answer_f1, decode_answers, exact_match
 from .metrics import span_scores
 from .prediction import check_scores, check_texts, cross_entropy, inference_mode
@@ -112,7 +113,8 @@ class Task:
         Returns:
             A dict per example: its texts, "label", its "probability" and all "probabilities" by
             name (with thresholds "label" is a list); of tokens "entities", each {"type", "start",
-            "end", "text"} counted in tokens, which are the characters of a text; of questions
+            "end", "text"} counted in tokens, which are the characters of a text, without white
+            space at the ends (but as the model has it where an example has labels); of questions
             "answer", "start", "end" (characters of the context) and "score".
         """
         if isinstance(data, (str, bytes, Mapping)):
@@ -200,9 +202,12 @@ class _Tokens(Task):
         types, results = bio_types(labels), []
         for example, ids in zip(examples, found, strict=True):
             tokens = _tokens(example)
+            spans = sorted(bio_spans(ids, labels))
+            if "labels" not in example:  # scores count the spans as the model has them
+                spans = list(_visible(tokens, spans))
             entities = [
                 {"type": types[kind], "start": a, "end": b, "text": "".join(tokens[a:b])}
-                for a, b, kind in sorted(bio_spans(ids, labels))
+                for a, b, kind in spans
             ]
             results.append({"text": "".join(tokens), "entities": entities})
         return results
@@ -266,6 +271,17 @@ class _Questions(Task):
 
 def _tokens(example: Mapping[str, Any]) -> Sequence[str]:
     return example["tokens"] if "tokens" in example else list(example["text"])
+
+
+def _visible(tokens: Sequence[str], spans: Iterable[Span]) -> Iterator[Span]:
+    """Spans without the white space at their edges; those with nothing to see are left out."""
+    for start, end, kind in spans:
+        while start < end and tokens[start].isspace():
+            start += 1
+        while start < end and tokens[end - 1].isspace():
+            end -= 1
+        if not is_blank("".join(tokens[start:end])):
+            yield start, end, kind
 
 
 TASKS: dict[str, Task] = {task.name: task for task in (Task(), _Pair(), _Tokens(), _Questions())}
