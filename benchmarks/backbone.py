@@ -27,12 +27,10 @@ from course_lib import runtime
 from course_lib.chapters.ch04 import candidates
 from course_lib.chapters.ch20 import text_halves
 from course_lib.data import (
-    convert_qa_examples,
     create_dataloader,
     load_cloze,
     load_reviews,
     people_daily,
-    qa_batchify_fn,
 )
 from course_lib.data.cloze import frozen
 from course_lib.data.people_daily import LABELS, load_people_daily
@@ -40,9 +38,9 @@ from course_lib.data.spans import Span, bio_spans, look_up, training_names
 from course_lib.models import freeze_layers, load_backbone
 from course_lib.runtime import seed_everything, select_device
 from course_lib.tasks.search import BiEncoder, encode
+from course_lib.training import TASKS as TASKS_OF
 from course_lib.training import (
     answer_f1,
-    decode_answers,
     evaluate,
     fit,
     paired_bootstrap,
@@ -111,7 +109,6 @@ RECIPES = {
         "epochs": 2,
         "batch_size": 16,
         "max_seq_length": 256,
-        "doc_stride": 192,
         "dropout": 0.0,
     },
     "outside": {
@@ -360,11 +357,9 @@ def masked(backbone: Path, split: str) -> dict:
 
 def cloze(backbone: Path, seeds: Sequence[int], split: str) -> dict:
     """Questions with a gap: the backbone against the most frequent name of the right type."""
-    recipe = RECIPES["cloze"]
-    tokenizer = AutoTokenizer.from_pretrained(str(backbone))
+    recipe, task = RECIPES["cloze"], TASKS_OF["qa"]
+    tokenizer, length = AutoTokenizer.from_pretrained(str(backbone)), recipe["max_seq_length"]
     scored = load_cloze(split, QUESTIONS)
-    lengths = {name: recipe[name] for name in ("max_seq_length", "doc_stride")}
-    asked = convert_qa_examples(scored, tokenizer, is_test=True, **lengths)
     gold = [example["answers"] for example in scored]
     names = {question.id: candidates(question) for question in frozen(split)}
     rule = [
@@ -373,43 +368,35 @@ def cloze(backbone: Path, seeds: Sequence[int], split: str) -> dict:
     ]
     baseline = np.array(list(map(answer_f1, rule, gold)))
     own, seconds = [], []
+    collate = task.collator(tokenizer)
     for seed in seeds:
         seed_everything(seed)
         reader = AutoModelForQuestionAnswering.from_pretrained(
             str(backbone), num_classes=2, **dropout(recipe["dropout"])
         )
-        train = load_cloze("train", recipe["examples"], seed)
-        windows = [
-            window
-            for window in convert_qa_examples(train, tokenizer, **lengths)
-            if window["start_positions"] > 0
-        ]
-        collate = qa_batchify_fn(tokenizer)
+        features = task.features(load_cloze("train", recipe["examples"], seed), tokenizer, length)
+        windows = [window for window in features if window["start_positions"] > 0]
         batches = list(_batches(len(windows), recipe["batch_size"], recipe["epochs"], seed))
 
-        def loss(batch, reader=reader, windows=windows, collate=collate):
-            ids, types, first, last = map(paddle.to_tensor, collate([windows[i] for i in batch]))
-            scores = reader(ids, types)
-            right = (first.flatten(), last.flatten())
-            pairs = zip(scores, right, strict=True)
-            return sum(paddle.nn.functional.cross_entropy(*each) for each in pairs) / 2
+        def read(arrays, reader=reader):
+            tensors = (paddle.to_tensor(arrays[n]) for n in ("input_ids", "token_type_ids"))
+            return reader(*tensors)
+
+        def loss(batch, read=read, windows=windows):
+            arrays = collate([windows[index] for index in batch])
+            places = (paddle.to_tensor(arrays[f"{n}_positions"]) for n in ("start", "end"))
+            pairs = zip(read(arrays), places, strict=True)
+            return sum(paddle.nn.functional.cross_entropy(*pair) for pair in pairs) / 2
+
+        def run(arrays, read=read):
+            return [scores.numpy() for scores in read(arrays)]
 
         begun = time.perf_counter()
         train_steps(reader, batches, loss, len(batches), recipe["learning_rate"], seed=seed)
         seconds.append(time.perf_counter() - begun)
-        loader = DataLoader(
-            MapDataset(asked),
-            batch_size=32,
-            collate_fn=qa_batchify_fn(tokenizer, is_test=True),
-            return_list=True,
-        )
-        starts, ends = [], []
         with inference_mode(reader):
-            for batch in loader:
-                start, end = reader(*batch[:2])
-                starts += list(start.numpy())
-                ends += list(end.numpy())
-        answers = [answer["text"] for answer in decode_answers(starts, ends, asked, scored)]
+            answers = task.predict(run, list(scored), tokenizer, max_seq_length=length)
+        answers = [answer["answer"] for answer in answers]
         own.append(np.array(list(map(answer_f1, answers, gold))))
     return {
         "examples": recipe["examples"],

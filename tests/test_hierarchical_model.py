@@ -433,7 +433,7 @@ def test_wrong_input_ends_in_one_line(work, tmp_path, capsys):
         (["predict", "--dataset_dir", other, *model], "its labels are not those of label.txt"),
         (["predict", *ok, *model, "--data_file", "none.txt"], "does not exist"),
         (["predict", *ok, *model, "--one_child", "--independent"], "one_child"),
-        (["prune", *ok, "--params_dir", new, "--output_dir", new], "holds no model"),
+        (["prune", *ok, "--params_dir", new, "--output_dir", new], "does not exist"),
         (["prune", *ok, "--params_dir", checkpoint, "--output_dir", work], "is not empty"),
         (["prune", *ok, "--params_dir", checkpoint, "--output_dir", new, "--width_mult", "2"],
          "above 0 and at most 1"),

@@ -107,7 +107,7 @@ def test_the_table_adds_up(capsys):
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("data/**/*.md")]
 NO_NAMES = {"course_lib.tables"}  # a key in ONNX files
-FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir()]
+FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "outputs"]
 EXAMPLES = {  # what the page on a new chapter would make
     "solutions/12_word_embeddings.ipynb",
     "tests/exercises/12_word_embeddings.txt",

@@ -180,7 +180,7 @@ def test_models_that_cannot_be_served_are_refused_before(predictor, tmp_path, ca
     with pytest.raises(InputError, match="has no tokenizer"):
         make_app(Predictor(tmp_path / "bare"))
     for words, message in (
-        ([str(tmp_path / "none")], "expected what export_model wrote"),
+        ([str(tmp_path / "none")], "holds no model; expected what"),
         ([str(predictor.path), "--queue", "3"], "queue: is 3; expected at least max_texts, 64"),
         ([str(predictor.path), "--backend", "onnx"], "expected what deploy.onnx.convert wrote"),
     ):

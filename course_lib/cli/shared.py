@@ -150,7 +150,8 @@ def _check_early(args: argparse.Namespace) -> None:
     for name in ("model_name_or_path", "params_path", "params_dir"):
         path = getattr(args, name, None) or ""
         local = name != "model_name_or_path" or path.startswith((".", os.sep, "~"))
-        if path and local and not os.path.exists(path):
+        # an export is also named by the path that its files share
+        if path and local and not (os.path.exists(path) or os.path.exists(f"{path}.pdmodel")):
             raise InputError(path, "does not exist", "a directory that holds a model")
 
 
