@@ -144,13 +144,12 @@ def run_command(prog: str, description: str, commands: Commands, argv: Words | N
 
 
 def _check_early(args: argparse.Namespace) -> None:
-    """Refuse what a command would refuse seconds later, when it has imported Paddle."""
+    """Refuse what would be refused seconds later; PATH.pdmodel is an export called PATH."""
     if getattr(args, "device", None):
         chosen_device(args.device)
     for name in ("model_name_or_path", "params_path", "params_dir"):
         path = getattr(args, name, None) or ""
         local = name != "model_name_or_path" or path.startswith((".", os.sep, "~"))
-        # an export is also named by the path that its files share
         if path and local and not (os.path.exists(path) or os.path.exists(f"{path}.pdmodel")):
             raise InputError(path, "does not exist", "a directory that holds a model")
 
