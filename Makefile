@@ -58,12 +58,13 @@ quickstart: $(STAMP) ## train, evaluate and use a small sentiment model
 doctor: $(STAMP) ## report on this machine and environment, and name each fix
 	$(BIN)/python -m course_lib doctor
 
-lint: $(STAMP) ## ruff (notebooks included), order of imports, types and size of the library
+lint: $(STAMP) ## ruff (notebooks included), order of imports, types, size of the library, style of the prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/python tools/check_size.py
+	$(BIN)/python tools/check_style.py
 
 # One process a core, with one thread each: the small models of the course gain little from a second
 # thread. More than four would want more than 8 GB of memory.
@@ -83,6 +84,7 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	step $(BIN)/lint-imports; \
 	step $(BIN)/mypy; \
 	step $(BIN)/python tools/check_size.py; \
+	step $(BIN)/python tools/check_style.py; \
 	step $(BIN)/python tools/notebooks.py generate --check; \
 	nbval cpu solutions; \
 	nbval smoke notebooks; \
