@@ -27,16 +27,16 @@ def token_attributions(
     values: bool = True,
     row: int = 20,
 ) -> CourseFigure:
-    """Draw a text whose tokens are coloured by what speaks for a label (+) and against it (–).
+    """Draw a text whose tokens are colored by how much they support (+) or contradict (–) a label.
 
-    Signs stand below the tokens, so that nothing depends on colour.
+    Signs below the tokens repeat what the color says, so that nothing depends on color.
 
     Args:
         tokens: "##" of a continued word is left out.
-        scores: one a token, above 0 for the label; the largest has the deepest colour.
+        scores: one per token, above 0 for the label; the largest has the deepest color.
         label: what is explained.
         values: say how much, below each token of at least a tenth of the largest; else signs alone.
-        row: Chinese characters a line.
+        row: Chinese characters per line.
     """
     scores = np.asarray(scores, dtype=float)
     texts = [drawable(token.removeprefix("##"), 2 * row) for token in tokens]
@@ -67,7 +67,7 @@ def token_attributions(
                 style = {"ha": "center", "va": "center", "fontsize": 8, "color": MUTED}
                 axes.text(middle, y + 0.8, number, **style)
         axes.set(xlim=(-0.1, max(row, max(widths)) + 0.1), ylim=(line + 1.0, -0.05))
-        axes.set_title(f"What speaks for {drawable(label, 30)} (+) and against it (–)")
+        axes.set_title(f"What supports {drawable(label, 30)} (+) and what contradicts it (–)")
         axes.set_axis_off()
         order = np.argsort(-scores, kind="stable")
         best = [f"{texts[i]} ({scores[i]:+.2f})" for i in order[:3] if scores[i] > 0]
@@ -95,9 +95,8 @@ def deletion_curves(
                 share, curve, markevery=every, label=f"{drawable(name, 24)}: {curve.mean():.2f}"
             )
         axes.set(xlim=(0, 1), ylim=(-0.03, 1.03), xlabel="share of the tokens that are masked")
-        axes.set(
-            ylabel="probability", title=f"Probability of {drawable(label, 30)} while tokens go"
-        )
+        title = f"Probability of {drawable(label, 30)} while tokens are masked"
+        axes.set(ylabel="probability", title=title)
         axes.xaxis.set_major_formatter(PercentFormatter(1))
         axes.grid(axis="y")
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1), title="masked first: mean")
@@ -138,7 +137,7 @@ def attention_map(
 
 
 def attention_grid(maps: np.ndarray) -> CourseFigure:
-    """Show the attention of all heads at once, small: a row a layer, a column a head.
+    """Show the attention of all heads at once, small: a row per layer, a column per head.
 
     Args:
         maps: of shape [layers, heads, tokens, tokens]; every last row sums to 1. Each picture has a
