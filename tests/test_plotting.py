@@ -257,7 +257,7 @@ TOLD: dict[str, tuple[list[str], set[str]]] = {
         {"25%", "50%", "5%", "100%", "2%", "75%"},
     ),
     "widths": (["width 0.5: cut 50.0%, trained 70.0%, 20 ms, 27 MB; width 0.75"], {"27", "41"}),
-    "latency": (["单条: 15 ms at 20 texts a second to 300 ms at 60"], {"1", "8"}),
+    "latency": (["单条: 15 ms at 20 texts per second to 300 ms at 60"], {"1", "8"}),
     "deletion": (["重要 0.53, random 0.70"], set()),
     "attention": (["80%, is that of '好' looking at '好'"], {"[CLS]", "好", "□"}),
     "peaks": (["9: 880. Budget 900 MB. Too large: 16."], set()),

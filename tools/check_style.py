@@ -19,7 +19,7 @@ PENDING = ROOT / "tools/style_pending.txt"
 GLOBS = ["*.md", "docs/*.md", "data/**/*.md", "solutions/*.ipynb", "course_lib/**/*.py"]
 UNIT = "(bar|character|class|column|example|feature|label|layer|line|row|second|step|text|token)"
 PATTERNS = {
-    "American spelling": r"colour\w*|\w*labell\w+|neighbour\w*|learnt|behaviour\w*|favour\w*"
+    "American spelling": r"colour\w*|(un)?labell(ed|ing)|neighbour\w*|learnt|behaviour\w*|favour\w*"
     r"|centred?|grey\w*|licence\w*|judgement|artefact\w*|misspelt|\w*(quanti|normali|optimi|initiali|tokeni"
     r"|seriali|organi|recogni|summari|generali|visuali|memori|minimi|maximi)s(e[dsr]?|ing|ation\w*)",
     "old-fashioned": r"oftener|mend(s|ed|ing)?|shall|anew|afresh|whoever|lest|nought|makes of it"

@@ -75,7 +75,7 @@ def pipeline_flow(
 
 
 def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 160) -> CourseFigure:
-    """Show how much of each batch is padding: one row a sequence, padded cells in another colour.
+    """Show how much of each batch is padding: one row per sequence, padded cells in another color.
 
     Args:
         strategies: the batches of each way to make them, by its name; a batch is the lengths of
@@ -116,7 +116,7 @@ def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 1
             axes.set_title(f"{name}\n{shares[name]:.0%} padding")
             axes.spines["left"].set_visible(False)
             axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        grid[0].set_ylabel("one row a sequence, batches apart")
+        grid[0].set_ylabel("one row per sequence, batches apart")
         handles = [Patch(facecolor=COLORS[0]), Patch(facecolor=_PADDED)]
         figure.legend(handles, ["tokens", "padding"], loc="outside lower center", ncols=2)
         summary = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())

@@ -82,7 +82,7 @@ def limit_costs(values: np.ndarray, limits: Mapping[str, float]) -> CourseFigure
 
     Args:
         values: of a tensor, of any shape.
-        limits: by name the largest value that shall fit; it becomes 127.
+        limits: by name the largest value that must fit; it becomes 127.
     """
     sizes = np.abs(np.asarray(values, dtype="float32")).reshape(-1)
     top = float(sizes.max())

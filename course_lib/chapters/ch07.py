@@ -22,7 +22,7 @@ from matplotlib.ticker import PercentFormatter
 def head_importance(
     worth: Sequence[Sequence[float]], outlined: Sequence[tuple[int, int]] = ()
 ) -> CourseFigure:
-    """Show what each attention head is worth, a row a layer, as a share of the most important one.
+    """Show what each attention head is worth, one row per layer, as a share of the best.
 
     Args:
         worth: importance of shape [layers, heads], at least 0, such as

@@ -72,9 +72,9 @@ def latency_curves(
     """Show what a service's clients wait against how much it answers, one line a service.
 
     Args:
-        lines: by name (texts a second, milliseconds) for each load, in rising order of the load.
+        lines: by name (texts per second, milliseconds) for each load, in rising order of the load.
         ylabel: which latency it is.
-        notes: what stands beside the points of the line drawn last, such as the number of clients.
+        notes: written beside the points of the last line, such as the number of clients.
     """
     with CourseFigure(figsize=(7.2, 4.0)) as figure:
         axes = figure.subplots()
@@ -84,13 +84,13 @@ def latency_curves(
         for note, (x, y) in zip(notes, points, strict=False):
             below = {**BESIDE, "xytext": (0, -11), "ha": "center"}
             axes.annotate(str(note), (x, y), color=MUTED, fontsize=8, **below)
-        axes.set(xlabel="texts a second", ylabel=ylabel, yscale="log")
+        axes.set(xlabel="texts per second", ylabel=ylabel, yscale="log")
         axes.margins(y=0.12)  # room for a note below the lowest point
         axes.set_xlim(0, 1.06 * max(x for points in lines.values() for x, _ in points))
         axes.grid(axis="y", which="both")
         figure.legend(loc="outside upper center", ncols=2)
         summary = "; ".join(
-            f"{name}: {points[0][1]:.0f} ms at {points[0][0]:.0f} texts a second to "
+            f"{name}: {points[0][1]:.0f} ms at {points[0][0]:.0f} texts per second to "
             f"{points[-1][1]:.0f} ms at {points[-1][0]:.0f}"
             for name, points in lines.items()
         )

@@ -179,7 +179,7 @@ def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> Cours
             axes.errorbar(line.index * shift, line["accuracy"], bars, label=drawable(name), **style)
         if chance is not None:
             axes.axhline(chance, color=MUTED, linewidth=1, linestyle=":", marker="", label="chance")
-        axes.set(xscale="log", xlabel="labelled examples", ylabel="accuracy")
+        axes.set(xscale="log", xlabel="labeled examples", ylabel="accuracy")
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.set_xticks([], minor=True)
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -189,4 +189,4 @@ def accuracy_by_size(points: pd.DataFrame, chance: float | None = None) -> Cours
             f"{name} with {size}: {row.accuracy:.1%} ({row.low:.1%} to {row.high:.1%})"
             for (name, size), row in zip(points.index, points.itertuples(), strict=True)
         )
-        return figure.finish(f"Accuracy by number of labelled examples. {summary}.")
+        return figure.finish(f"Accuracy by number of labeled examples. {summary}.")

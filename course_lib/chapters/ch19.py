@@ -108,12 +108,12 @@ def rule_crf(label_list: Sequence[str]) -> Crf:
 def entity_text(
     texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int, str]]], row: int = 30
 ) -> CourseFigure:
-    """Draw texts with their entities on coloured ground, the type below each.
+    """Draw texts with their entities on colored ground, the type below each.
 
     Args:
         texts: one below the other.
         spans: (first, end, type) of each text, end excluded; they do not overlap.
-        row: Chinese characters a line.
+        row: Chinese characters per line.
     """
     kinds = list(dict.fromkeys(kind for own in spans for _, _, kind in own))
     places, line, widest = [], 0, 1.0

@@ -208,7 +208,7 @@ def _predict(args: argparse.Namespace) -> None:
         if sys.stdin is None:
             raise InputError("standard input", "is closed", "--input_file, or lines of text")
         if sys.stdin.isatty():
-            print("type one text a line, then end with Ctrl-D", file=sys.stderr)
+            print("type one text per line, then end with Ctrl-D", file=sys.stderr)
     if args.output_file != "-":
         shared.check_output(args.output_file, args.input_file)
     examples = shared.read_files(args, config)["input"]
@@ -318,7 +318,7 @@ def _compress(words: Sequence[str]) -> None:
 def _serve(args: argparse.Namespace) -> None:
     if args.backend == "paddle" and not shared.trained_config(args.model_dir)["static"]:
         problem = "holds a trained model that is not exported"
-        raise InputError(args.model_dir, problem, "what `export` of course_lib makes of it")
+        raise InputError(args.model_dir, problem, "what `export` of course_lib writes")
     from ..deploy.service import Limits, listen, make_app, serve
     from ..runtime import machine
 
@@ -374,7 +374,7 @@ def _answer(config: dict[str, Any], examples: Sequence, args: Any = None) -> lis
 
 COMMANDS: Commands = {
     "train": (_train, "fine-tune a classifier on files with text and label", TRAIN),
-    "evaluate": (_evaluate, "measure a trained model on a labelled file", EVALUATE),
+    "evaluate": (_evaluate, "measure a trained model on a labeled file", EVALUATE),
     "predict": (_predict, "label texts; writes one JSON object a line", PREDICT),
     "quickstart": (_quickstart, "train on the course's reviews and show it", QUICKSTART),
     "export": (_export, "write a trained classifier as a static model, to serve", EXPORT),

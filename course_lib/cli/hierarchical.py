@@ -88,7 +88,7 @@ EVALUATE: Table = {
 }
 PREDICT: Table = {
     **DATASET,
-    "--data_file": argument("one text a line, in dataset_dir", DATA),
+    "--data_file": argument("one text per line, in dataset_dir", DATA),
     "--output_path": argument("JSONL as doccano imports it; -: standard output", "-"),
     **shared.RUN,
     **TRAINED,

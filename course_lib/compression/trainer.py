@@ -81,12 +81,12 @@ class CompressTrainer(CourseTrainer):
         The model itself stays as it is. Below `args.output_dir` is written, where upstream writes
         it too: `model.pdmodel`, the uncompressed one; `width_mult_0.75/`, a cut model for
         `load_pruned`, with its own `model.pdmodel`; beside either, `hist16_1/int8.pdmodel`
-        (algorithm, batch size, batches) of "ptq" or `int8.pdmodel` of "qat"; and in the place of
+        (algorithm, batch size, batches) of "ptq" or `int8.pdmodel` of "qat"; and instead of
         what it was made from, `quant_emb.pdmodel` of "embeddings".
 
         Args:
             custom_evaluate: (trainer, model, data_loader) -> one number, higher is better. By
-                default accuracy of sequence classification (micro F1 at 0.5 with several labels a
+                default accuracy of sequence classification (micro F1 at 0.5 with several labels per
                 text), F1 of entities of token classification, and exact match of question
                 answering.
             custom_dynabert_evaluate: the older form, (model, data_loader) -> number; it may pass

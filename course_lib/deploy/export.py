@@ -41,7 +41,7 @@ def export_model(
         model: a PaddleNLP model with a head for sequence or token classification or for question
             answering; any layer where `input_spec` says what it takes.
         tokenizer: its files go into the directory too, for `Predictor.predict`.
-        max_length: tokens an example at most, kept in deploy.json; None means the number of the
+        max_length: tokens per example at most, kept in deploy.json; None means the number of the
             model's positions.
         input_spec: by default `input_ids` and, where the model takes them, `token_type_ids`, each
             int64 of shape [batch_size, seq_len], both free.

@@ -55,7 +55,7 @@ def find_files(path: str | os.PathLike, endings: Sequence[str] = (PROGRAM, WEIGH
         if "model" not in names and len(names) > 1:
             raise InputError(path, f"holds {', '.join(names)}", f"one of them: {path / names[0]}")
         if not names and first == PROGRAM and (path / "config.json").is_file():
-            expected = "what `export` of course_lib or course_lib.hierarchical makes of it"
+            expected = "what `export` of course_lib or course_lib.hierarchical writes"
             raise InputError(path, "holds a trained model that is not exported", expected)
         if not names:
             raise InputError(path, f"holds no *{first}", expected)

@@ -32,7 +32,7 @@ def runs(x) -> bool:
 
 
 def trains(x) -> bool:
-    """Say whether these kernels shall compute with x: they can, and there are gradients."""
+    """Say whether these kernels will compute with x: they can, and there are gradients."""
     return paddle.is_grad_enabled() and runs(x)
 
 
@@ -57,7 +57,7 @@ def dropout(x, p=0.5, axis=None, training=True, mode="upscale_in_train", name=No
 
 
 def gelu(x, approximate=False, name=None):
-    """In the place of `paddle.nn.functional.gelu`."""
+    """Instead of `paddle.nn.functional.gelu`."""
     if approximate or not trains(x):
         return upstream_gelu(x, approximate, name)
 
@@ -76,7 +76,7 @@ def gelu(x, approximate=False, name=None):
 
 
 def attention(self, query, key=None, value=None, attn_mask=None, cache=None):
-    """In the place of `paddle.nn.MultiHeadAttention.forward`."""
+    """Instead of `paddle.nn.MultiHeadAttention.forward`."""
     own = all(each is None or each is query for each in (key, value))
     usual = own and cache is None and not self.need_weights and query.ndim == 3
     usual = usual and (trains(query) or (self.training and self.dropout > 0 and runs(query)))

@@ -20,7 +20,7 @@ from ..runtime.settings import TRUSTED
 import numpy as np
 import paddle
 
-TRUST = "--trust_pickle or course_lib.models.trust_pickles() if you trust whoever made it"
+TRUST = "--trust_pickle or course_lib.models.trust_pickles() if you trust its author"
 paddle_load = paddle.load  # `patches` replaces paddle.load for a while
 
 

@@ -1,7 +1,7 @@
-"""The course's style: its font, its colours, and what all figures need to be drawn in it.
+"""The course's style: its font, its colors, and what all figures need to be drawn in it.
 
-Colours are those of Okabe and Ito (Color Universal Design, 2008), told apart by readers with any
-common colour vision; series differ in marker and line as well. The font is a subset of Noto Sans
+Colors are those of Okabe and Ito (Color Universal Design, 2008), told apart by readers with any
+common color vision; series differ in marker and line as well. The font is a subset of Noto Sans
 CJK (data/fonts, SIL Open Font License).
 """
 

@@ -27,7 +27,7 @@ _PATIENCE = 300  # seconds that a server or a browser may take on a busy machine
 def read_scalars(log_dir: str | os.PathLike) -> pd.DataFrame:
     """Read the scalars that VisualDL's page shows: those in the newest file of each directory.
 
-    (A run that is resumed, or begun anew, in the same directory writes another file. Both `fit` and
+    (A run that is resumed or restarted in the same directory writes another file. Both `fit` and
     `CourseTrainer` write there first what was logged before a resume.)
 
     Returns:

@@ -15,7 +15,7 @@ FALLBACKS = {
 
 
 class LiveFigure:
-    """A slider, or a box to type in, that draws a figure anew, and a figure that needs neither.
+    """A slider, or a box to type in, that redraws a figure, and a figure that needs neither.
 
     Where there is no kernel or no widget front end (a saved page, nbval, a plain terminal) one line
     of text is in their place, and the fixed figure is the same.

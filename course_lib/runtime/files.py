@@ -159,7 +159,7 @@ def _check_place(path: str | os.PathLike, mark: str | None) -> None:
 
 
 def _replace(temporary: Path, target: Path, previous: Path) -> None:
-    """Put `temporary` in the place of `target`, which may be missing or be replaced meanwhile."""
+    """Replace `target` by `temporary`, although it may be missing or change meanwhile."""
     for left in reversed(range(TRIES)):
         try:
             if not target.exists() or not _exchange(temporary, target):

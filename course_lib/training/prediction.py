@@ -1,4 +1,4 @@
-"""A trained model at work: on a labelled loader, and on plain texts."""
+"""A trained model at work: on a labeled loader, and on plain texts."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def create_pretraining_dataloader(
         ids) and "labels" [M], the hidden tokens. ErnieForMaskedLM gives scores [M, vocab_size].
 
     Raises:
-        InputError: no sequences, or a `mask_rate` (the share of hidden words) that is none.
+        InputError: no sequences, or a `mask_rate` (the share of hidden words) outside (0, 1).
     """
     real("mask_rate", mask_rate, lambda rate: 0 < rate < 1, "above 0 and below 1")
     if not sequences:

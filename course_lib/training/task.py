@@ -36,7 +36,7 @@ class Task:
 
     Attributes:
         name: what `--task` takes.
-        fields: the texts of an example that is not labelled.
+        fields: the texts of an example that is not labeled.
         measures: its scores; models are compared by the first.
         length: tokens of a feature where nothing else is asked for.
     """
@@ -155,7 +155,7 @@ class Task:
         train: Examples | None = None,
         seed: int = 42,
     ) -> dict[str, Any]:
-        """Scores of `predict`'s results on labelled examples, rounded: `measures`, and details.
+        """Scores of `predict`'s results on labeled examples, rounded: `measures`, and details.
 
         Args:
             train, seed: of a baseline, for a single label of texts (see `classifier_results`).

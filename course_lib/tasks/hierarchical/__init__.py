@@ -1,4 +1,4 @@
-"""Texts with labels that stand in a tree or a DAG. Names load on first use."""
+"""Texts with labels in a tree or a DAG. Names load on first use."""
 
 from ...runtime.lazy import lazy
 

@@ -33,7 +33,7 @@ def read_doccano(
 
     Returns:
         Examples {"text", "labels"}, those that repeat an earlier one left out; texts that nobody
-        has labelled; and the taxonomy of all labels, ancestors included, sorted.
+        has labeled; and the taxonomy of all labels, ancestors included, sorted.
 
     Raises:
         InputError: the first fault, with its line.
@@ -57,7 +57,7 @@ def read_doccano(
             raise InputError(path, problem, "one set of labels for a text", number)
         paths |= {one for label in labels for one in (*Taxonomy.ancestors(label), label)}
     if not paths:
-        raise InputError(path, "holds no labelled text", EXPECTED)
+        raise InputError(path, "holds no labeled text", EXPECTED)
     taxonomy = Taxonomy(sorted(paths))
     examples = []
     for text, (number, labels) in rows.items():

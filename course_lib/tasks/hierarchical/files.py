@@ -41,7 +41,7 @@ def read_labels(path: str | os.PathLike, complete: bool = False) -> Taxonomy:
 def read_dataset(
     path: str | os.PathLike, taxonomy: Taxonomy, complete: bool = False
 ) -> list[dict[str, str | list[str]]]:
-    """Read a labelled file.
+    """Read a labeled file.
 
     Args:
         complete: add the ancestors that a line does not name; without it such a line is a fault.
@@ -127,7 +127,7 @@ def validate(
 
 
 def read_texts(path: str | os.PathLike) -> list[str]:
-    """Read data.txt: one text a line.
+    """Read data.txt: one text per line.
 
     Raises:
         InputError: there is none, or a line is empty or holds a tab.

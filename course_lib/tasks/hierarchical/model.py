@@ -108,7 +108,7 @@ class Classifier:
             self.max_seq_length = whole("max_seq_length", length, 3, config.max_position_embeddings)
         if not several or not names:
             problem = "gives each text one class" if names else "names no labels"
-            raise InputError("model", problem, "one trained for several labels a text")
+            raise InputError("model", problem, "one trained for several labels per text")
         self.taxonomy = Taxonomy(names)
         self.thresholds = dict(thresholds or dict.fromkeys(names, DEFAULT))
 
@@ -355,7 +355,7 @@ class PruneArguments(CompressionArguments):
     """PaddleNLP's arguments, with the guide's defaults and the learning rate the model suggests."""
 
     strategy: str = field(default="dynabert", metadata={"help": 'also "dynabert+ptq": and INT8'})
-    per_device_train_batch_size: int = field(default=32, metadata={"help": "texts a step"})
+    per_device_train_batch_size: int = field(default=32, metadata={"help": "texts per step"})
     per_device_eval_batch_size: int = field(default=32, metadata={"help": "texts"})
     learning_rate: float = field(default=0.0, metadata={"help": "peak; 0: what suits the model"})
     num_train_epochs: float = field(default=10.0, metadata={"help": "of distillation"})

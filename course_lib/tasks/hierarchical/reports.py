@@ -28,7 +28,7 @@ def report(true: Rows, predicted: Rows, taxonomy: Taxonomy, train: Rows | None =
     labels, each weighing the same, those without an example among `true` included, with F1 0.
 
     Args:
-        true, predicted: a row a text, lists of labels or booleans [texts, labels].
+        true, predicted: one row per text, lists of labels or booleans [texts, labels].
         train: the training texts' labels, for their numbers and shares.
 
     Returns:

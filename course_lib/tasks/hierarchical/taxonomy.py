@@ -1,4 +1,4 @@
-"""Labels and what stands above them: the paths of a tree."""
+"""Labels and their parents: the paths of a tree."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ SEPARATOR = "##"
 
 
 class Taxonomy:
-    """A list of labels in a fixed order (their ids), and what stands above each.
+    """A list of labels in a fixed order (their ids), and the parents of each.
 
     A label is a path from the top, its parts joined by "##": `书##不好##内容`. Its parent
     is the path without the last part, which must be a label too. A node with several parents is
@@ -57,7 +57,7 @@ class Taxonomy:
     def check_path(
         label: str, where: str | os.PathLike, line: int | None = None, separator: str = SEPARATOR
     ) -> str:
-        """Give a label back with "##" in the place of its separator.
+        """Give a label back with "##" instead of its separator.
 
         Raises:
             InputError: it is empty, holds a comma (which separates labels) or characters that

@@ -1,4 +1,4 @@
-"""Data augmentation: copies in which some words are changed, or filled in anew."""
+"""Data augmentation: copies in which some words are changed, or filled in again."""
 
 import re
 from collections.abc import Callable
