@@ -2,6 +2,9 @@
 #
 #   make LOCK=gpu-cu118 env      which lock to install; found out when it is not given
 #   make PYTHON=/path/to/it env  which Python to build the environment from
+#   make LOCK=gpu-paddle3 PADDLE_INDEX=https://... env
+#                                Paddle 3's GPU build, from the index for your CUDA that
+#                                https://www.paddlepaddle.org.cn/en/install/quick names
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -10,13 +13,19 @@
 ifdef DEVICE
 LOCK ?= $(if $(filter gpu,$(DEVICE)),gpu-cu118,cpu)
 endif
-ifndef LOCK
-# The GPU wheel holds code for compute capability 6.1 to 8.9 only: Pascal to Ada.
+# An environment that is there stays in use, Paddle 2.6's first.
+LOCK ?= $(patsubst .stamp-%,%,$(notdir $(firstword \
+	$(wildcard .venv/.stamp-*) $(wildcard .venv-paddle3/.stamp-*))))
+ifeq ($(LOCK),)
+# Paddle 2.6's GPU wheel holds code for compute capability 6.1 to 8.9 only: Pascal to Ada. Paddle 3's
+# is on no package index, so it is chosen for newer cards where PADDLE_INDEX says where to get it.
 LOCK := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | awk \
-	'$$1 >= 6.1 && $$1 <= 8.9 { fits = 1 } END { print fits ? "gpu-cu118" : "cpu" }')
+	'$$1 >= 6.1 && $$1 <= 8.9 { fits = 1 } $$1 > 8.9 { new = 1 } END { \
+	print fits ? "gpu-cu118" : new && "$(PADDLE_INDEX)" ? "gpu-paddle3" : "cpu" }')
 endif
 
-VENV := .venv
+# Both stacks can be there side by side.
+VENV := $(if $(findstring paddle3,$(LOCK)),.venv-paddle3,.venv)
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp-$(LOCK)
 PIP := -m pip --disable-pip-version-check --quiet
@@ -25,7 +34,7 @@ INSTALL := $(PIP) install --no-deps
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-env: $(STAMP) ## make .venv from the lock (LOCK=cpu or gpu-cu118)
+env: $(STAMP) ## make .venv (LOCK=cpu, gpu-cu118) or .venv-paddle3 (LOCK=cpu-paddle3, gpu-paddle3)
 
 # The stamp is written last. An environment that was left half-made, or that holds the other lock's
 # paddle in the same directory, is made afresh. pip itself comes first: the one that Python 3.10
@@ -33,6 +42,9 @@ env: $(STAMP) ## make .venv from the lock (LOCK=cpu or gpu-cu118)
 $(VENV)/.stamp-%: requirements/%.txt pyproject.toml
 	@if [ -e $(VENV)/.incomplete ] || ls $(VENV)/.stamp-* 2>/dev/null | grep -qv -- '-$*$$'; then \
 		rm -rf $(VENV); fi
+	@if [ $* = gpu-paddle3 ] && [ -z "$(PADDLE_INDEX)" ]; then \
+		echo "PADDLE_INDEX is not set: give the address of Paddle's index for your CUDA, which" \
+			"https://www.paddlepaddle.org.cn/en/install/quick names" >&2; exit 1; fi
 	@if [ ! -x $(BIN)/python ]; then \
 		python=$$(sh tools/find_python.sh "$(PYTHON)") && \
 		echo "making $(VENV) with $$python for $*: some minutes, once" && \
@@ -43,6 +55,11 @@ $(VENV)/.stamp-%: requirements/%.txt pyproject.toml
 		requirements/$*.txt > $(VENV)/first.txt
 	$(BIN)/python $(INSTALL) --require-hashes -r $(VENV)/first.txt
 	$(BIN)/python $(INSTALL) --require-hashes -r requirements/$*.txt
+	@# From Paddle's index come its wheel and NVIDIA's libraries; the rest stays as it is locked.
+	@if [ $* = gpu-paddle3 ]; then set -ex; \
+		sed -n 's/^\([a-z0-9].*==.*\) \\$$/\1/p' requirements/$*.txt > $(VENV)/locked.txt; \
+		$(BIN)/python $(PIP) install --index-url $(PADDLE_INDEX) -c $(VENV)/locked.txt \
+			"$$(sed -n 's/^paddlepaddle==/paddlepaddle-gpu==/p' requirements/cpu-paddle3.in)"; fi
 	PYTHONWARNINGS=ignore $(BIN)/python $(INSTALL) --no-build-isolation -e .
 	@$(BIN)/python -m ipykernel install --sys-prefix --name python3 \
 		--display-name "Python 3 (PaddleNLP course)" >/dev/null
@@ -111,9 +128,10 @@ bench: $(STAMP) ## run benchmarks/; each prints one JSON line
 
 # uv resolves one lock for all Python versions and platforms; it lives in an environment of its own.
 lock: .venv-uv/.stamp ## resolve requirements/*.in anew, keeping versions that still fit
-	cd requirements && for name in cpu gpu-cu118 nbgrader peers; do \
+	cd requirements && for name in cpu gpu-cu118 cpu-paddle3 gpu-paddle3 nbgrader peers; do \
 		options="--override overrides.txt"; \
 		if [ $$name = nbgrader ]; then options=; fi; \
+		if [ $$name = gpu-paddle3 ]; then options="$$options --no-emit-package paddlepaddle"; fi; \
 		if [ $$name = peers ]; then \
 			options="--override overrides-peers.txt --no-emit-package torch"; fi; \
 		../.venv-uv/bin/uv pip compile --quiet --universal --python-version 3.10 --no-header \
@@ -153,4 +171,4 @@ clean: ## remove what runs have written, models in outputs/ too; environments st
 		-type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and remove the environments
-	rm -rf .venv .venv-uv .venv-nbgrader .venv-peers
+	rm -rf .venv .venv-paddle3 .venv-uv .venv-nbgrader .venv-peers
