@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..models.pickles import failure_named
-from ..runtime import InputError, machine
+from ..runtime import InputError, machine, stack
 from .files import PROGRAM, WEIGHTS, file_of
 from .program import read_program
 
@@ -73,7 +73,7 @@ class PaddleEngine:
             config.enable_mkldnn_int8()
             # The attention mask is added in FP32: in INT8 its -10,000 would hide the scores. Fused
             # with that sum, the product of queries and keys would stay in FP32 too.
-            config.delete_pass("matmul_elementwise_add_mkldnn_fuse_pass")
+            config.delete_pass(stack.SUM_FUSION)
         named = failure_named(self._prefix, "cannot be loaded", "what export_model wrote")
         with named, captured(), _threads_restored():
             return inference.create_predictor(config)

@@ -42,11 +42,12 @@ def layer_norm(x: paddle.Tensor, scale, shift, epsilon: float) -> paddle.Tensor:
     return _LayerNorm.apply(parts, x.shape, epsilon)
 
 
-def dropout(x, p=0.5, axis=None, training=True, mode="upscale_in_train", name=None):
+def dropout(x, p=0.5, axis=None, training=True, *more, **options):
     """As `functional.dropout`; also without gradients, for recomputation draws its masks so."""
-    usual = axis is None and training and mode == "upscale_in_train"
+    usual = axis is None and training and not more and not options.get("inplace")
+    usual = usual and options.get("mode", "upscale_in_train") == "upscale_in_train"
     if not usual or not isinstance(p, (int, float)) or not 0 < p < 1 or not runs(x):
-        return upstream_dropout(x, p, axis, training, mode, name)
+        return upstream_dropout(x, p, axis, training, *more, **options)
     factor, seed = f32(1 / (1 - p)), _seed()
 
     def block(number, values, out, slope):

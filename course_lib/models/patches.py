@@ -24,7 +24,7 @@ import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-from ..runtime import applied
+from ..runtime import applied, stack
 from . import kernels
 from .pickles import paddle_load, read_pickle
 
@@ -40,6 +40,7 @@ _lock, _open = threading.Lock(), [0]
 
 def apply() -> None:
     """Replace the functions in this process; calling it again does no harm."""
+    stack.restore_operators()
     model_utils._load_state_dict_into_model = _load_without_prefix
     if not applied()["kernels"]["applied"]:
         paddle.nn.LayerNorm.forward = _normalize_then_scale

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from . import files, imports, machine
+from . import files, imports, machine, stack
 from .errors import InputError
 
 # Children inherit these, so a process that compares tuned with untuned runs has to remove them
@@ -210,6 +210,7 @@ def prepare() -> None:
     if _applied:
         return
     wanted = _wanted()
+    stack.before_paddle()
     if wanted & {"zlib", "threads", "mkl"} and "paddle" in sys.modules:
         warnings.warn(
             "paddle was imported before course_lib, so its thread and MKL settings are fixed and "
