@@ -58,7 +58,11 @@ def test_without_paddle_the_doctor_still_speaks(tmp_path):
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "paddle cannot be imported" in done.stdout
-    assert "! pins" in done.stdout and "fix: delete .venv" in done.stdout
+    assert (
+        "! pins" in done.stdout
+        and "fix: delete the environment" in done.stdout
+        and "stack" in done.stdout
+    )
 
 
 @pytest.mark.parametrize(

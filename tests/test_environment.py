@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from course_lib.runtime import doctor
+from course_lib.runtime import stack
 
 import nbformat
 import pytest
@@ -21,7 +21,7 @@ from processes import run
 
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = ROOT / "requirements"
-COURSE_LOCKS = ("cpu", "gpu-cu118")
+COURSE_LOCKS = ("cpu", "gpu-cu118", "cpu-paddle3")
 LOCKS = (*COURSE_LOCKS, "nbgrader")
 PYTHONS = ("3.10", "3.11", "3.12")
 MISSION = "paddlepaddle-gpu paddlenlp paddleslim jupyterlab nbval matplotlib visualdl ipywidgets"
@@ -95,8 +95,7 @@ def test_a_lock_covers_what_is_asked_for_within_its_bounds(lock, python):
 
 def test_the_locks_are_complete():
     """Everything that an installed package requires here is in the lock of the environment."""
-    lock = "gpu-cu118" if doctor._version("paddlepaddle-gpu") else "cpu"
-    locked = pins(lock, f"{sys.version_info[0]}.{sys.version_info[1]}", sys.platform)
+    locked = pins(stack.LOCK, f"{sys.version_info[0]}.{sys.version_info[1]}", sys.platform)
     for name in locked:
         for text in importlib.metadata.requires(name) or []:
             requirement = Requirement(text)
@@ -109,6 +108,14 @@ def test_the_peers_have_a_lock_without_cuda():
     locked = pins("peers", "3.11")
     assert not [name for name in locked if name.startswith(("nvidia-", "cuda-", "triton", "torch"))]
     assert all(locked[each.name] in each.specifier for each in direct("peers.in")[1:])
+
+
+def test_paddle_3_has_the_same_versions_of_all_but_paddle_and_what_it_needs():
+    first, second = pins("cpu", "3.11"), pins("cpu-paddle3", "3.11")
+    differ = {name for name in {*first, *second} if first.get(name) != second.get(name)}
+    assert differ == {"paddlepaddle", "astor", "networkx"}
+    del second["paddlepaddle"]  # it comes from the index that PADDLE_INDEX names
+    assert pins("gpu-paddle3", "3.11") == second
 
 
 # --- environment.yml
@@ -195,17 +202,28 @@ def test_no_module_takes_private_names_of_another():
 # --- make
 
 # `make LOCK=... test` hands its variables on to the tests.
-OURS = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "LOCK", "DEVICE", "PYTHON")
+OURS = (
+    "PADDLE_INDEX",
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "MAKEOVERRIDES",
+    "MFLAGS",
+    "LOCK",
+    "DEVICE",
+    "PYTHON",
+)
 OUTSIDE = {key: value for key, value in os.environ.items() if key not in OURS}
 
 
 @pytest.fixture
 def checkout(tmp_path):
     """The Makefile with a Python that only notes what it is asked to install."""
-    for name in ("Makefile", "pyproject.toml", "requirements/cpu.txt"):
+    named = ("Makefile", "pyproject.toml", "requirements/cpu.txt", "requirements/cpu-paddle3.in")
+    for name in named:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    shutil.copy(tmp_path / "requirements/cpu.txt", tmp_path / "requirements/gpu-cu118.txt")
+    for other in ("gpu-cu118", "gpu-paddle3"):
+        shutil.copy(tmp_path / "requirements/cpu.txt", tmp_path / f"requirements/{other}.txt")
     commands = tmp_path / "bin"
     commands.mkdir()
     # It must never run a real Python: that one would install into the environment of the tests.
@@ -271,17 +289,40 @@ def test_the_other_lock_gets_an_environment_of_its_own(checkout):
     assert sorted(path.name for path in (root / ".venv").glob(".stamp-*")) == [".stamp-gpu-cu118"]
 
 
+def test_paddle_3_lies_beside_and_its_gpu_build_comes_from_the_index_that_is_named(checkout):
+    make, root = checkout
+    make("LOCK=cpu", "env")
+    refused = make("LOCK=gpu-paddle3", "env")
+    assert refused.returncode != 0 and "PADDLE_INDEX is not set" in refused.stderr
+    assert not refused.log and not (root / ".venv-paddle3").exists()
+    done = make("LOCK=gpu-paddle3", "PADDLE_INDEX=https://paddle.example/cu126", "env")
+    assert done.returncode == 0, done.stderr
+    from_index = "--index-url https://paddle.example/cu126 -c .venv-paddle3/locked.txt"
+    assert f"{from_index} paddlepaddle-gpu==3.3.1" in done.log
+    assert "numpy==" in (root / ".venv-paddle3/locked.txt").read_text()
+    assert (root / ".venv/.stamp-cpu").exists(), "the other stack stays"
+    assert make("doctor").log == "-m course_lib doctor\n", "and is what make goes on with"
+
+
 @pytest.mark.parametrize(
     ("capabilities", "lock"),
-    [("7.5", "gpu-cu118"), ("8.9", "gpu-cu118"), ("9.0", "cpu"), ("5.2", "cpu"), ("10.0", "cpu")],
+    [
+        ("7.5", "gpu-cu118"),
+        ("8.9 PADDLE_INDEX=x", "gpu-cu118"),
+        ("9.0", "cpu"),
+        ("9.0 PADDLE_INDEX=x", "gpu-paddle3"),
+        ("5.2", "cpu"),
+        ("10.0 PADDLE_INDEX=x", "gpu-paddle3"),
+    ],
 )
 def test_the_lock_follows_the_card(capabilities, lock, tmp_path):
+    capabilities, *options = capabilities.split()
     smi = tmp_path / "nvidia-smi"
     smi.write_text(f"#!/bin/sh\necho {capabilities}\n")
     smi.chmod(0o755)
     place = shutil.copytree(REQUIREMENTS, tmp_path / "checkout" / "requirements").parent
     environment = {**OUTSIDE, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = run("make", "-n", "env", "-f", ROOT / "Makefile", cwd=place, env=environment)
+    done = run("make", "-n", "env", "-f", ROOT / "Makefile", *options, cwd=place, env=environment)
     assert f"requirements/{lock}.txt" in done.stdout + done.stderr or f"stamp-{lock}" in done.stderr
 
 

@@ -318,8 +318,8 @@ def says(word: str) -> str:
     ("card", "code", "problem", "fix"),
     [
         ("A10", says("ok"), "", ""),
-        ("H100", ERROR_209, "H100 (compute capability 9.0) is newer", "CUDA 12"),
-        ("H100", SEGFAULT, "6.1 to 8.6 and no PTX", "CUDA 12"),
+        ("H100", ERROR_209, "H100 (compute capability 9.0) is newer", "LOCK=gpu-paddle3"),
+        ("H100", SEGFAULT, "6.1 to 8.6 and no PTX", "LOCK=gpu-paddle3"),
         ("M60", ERROR_209, "M60 (compute capability 5.2) is old", "or later"),
         ("A10", ERROR_209, "holds no machine code for A10", "own index"),
         ("A10", ERROR_35, "too old for CUDA 11.8", "driver 450.80 or later"),
@@ -331,7 +331,7 @@ def says(word: str) -> str:
         (None, SEGFAULT, "on the GPU failed", "driver"),
         (None, says("absent"), "no such GPU", "COURSE_DEVICE=cpu"),
         (None, says("cpu_wheel"), "CPU build", "make LOCK=gpu-cu118 env"),
-        ("H100", says("cpu_wheel"), "CPU build", "CUDA 12 build from Paddle's own"),
+        ("H100", says("cpu_wheel"), "CPU build", "LOCK=gpu-paddle3"),
         ("M60", says("cpu_wheel"), "CPU build", "6.1 or later, or run on the CPU"),
     ],
 )

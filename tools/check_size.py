@@ -33,9 +33,9 @@ BUDGETS = {
 }
 LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
-    "course_lib/runtime": 1730,
+    "course_lib/runtime": 1830,
     "course_lib/models": 1565,
-    "course_lib without chapters": 18_277,
+    "course_lib without chapters": 18_377,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60

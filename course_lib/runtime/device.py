@@ -1,8 +1,8 @@
 """The device to compute on: the best one on which a kernel really runs.
 
-A wheel can import, list a card and still hold no machine code for it: paddlepaddle-gpu 2.6.2 has
-code for compute capability 6.1 to 8.6 and no PTX. The first kernel on a newer card then ends the
-process. So a small computation is tried in a subprocess first, and its end is put into words.
+A wheel can import, list a card and still hold no machine code for it: see `runtime.stack`. The first
+kernel on such a card then ends the process. So a small computation is tried in a subprocess first,
+and its end is put into words.
 """
 
 import functools
@@ -11,10 +11,9 @@ import re
 import sys
 import warnings
 
-from . import machine
+from . import machine, stack
 from .errors import InputError
 
-OLDEST, NEWEST = (6, 1), (8, 9)  # 8.9 (Ada) runs the code for 8.6
 DRIVER = "450.80"  # what NVIDIA demands for CUDA 11; 520 is the one that came with 11.8
 
 _PROBE = """
@@ -45,14 +44,14 @@ _FAILURES = (
     ),
     (
         r"error\((35|803)\)|driver version is insufficient",
-        "the NVIDIA driver is too old for CUDA 11.8 on {card}",
+        f"the NVIDIA driver is too old for {stack.CUDA} on {{card}}",
         f"install driver {DRIVER} or later (520 or later is best)",
     ),
     (
         r"lib(cudnn|cublas|cudart|cufft|curand|cusolver|cusparse|nccl|nvrtc)\w*\.so|"
         r"(?<=dynamic library )\S*|Cannot load \w+ shared library",
         "paddle does not find a CUDA library on this machine ({match})",
-        "run `make LOCK=gpu-cu118 env`, which installs them",
+        f"run {stack.INSTALL_GPU}, which installs them",
     ),
 )
 
@@ -84,11 +83,11 @@ def probe_gpu(index: int = 0, code: str = _PROBE, timeout: float = 180) -> tuple
 
 def _explain(card: machine.GPU, status: str, end: str, output: str) -> tuple[str, str]:
     """Put a failed probe into words: the problem and the fix."""
-    old, new = () < card.capability < OLDEST, card.capability > NEWEST
-    fix = "use the CUDA 12 build from Paddle's own index"
+    old, new = () < card.capability < stack.OLDEST, card.capability > stack.NEWEST
+    fix = f"use Paddle 3: {stack.INSTALL_3}"
     fix = "use a card of compute capability 6.1 or later" if old else fix
     if status == "cpu_wheel":
-        install = f"run `make LOCK=gpu-cu118 env` (driver {DRIVER} or later)"
+        install = f"run {stack.INSTALL_GPU} (driver {DRIVER} or later)"
         return "the installed paddle is the CPU build", fix if old or new else install
     if (old or new) and not end.startswith("did not end"):
         age = "newer" if new else "older"

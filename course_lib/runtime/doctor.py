@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from . import machine, tuning
+from . import machine, stack, tuning
 from .device import chosen_device, probe_gpu
 from .errors import InputError
 from .settings import data_dir, profile
@@ -27,7 +27,7 @@ from .settings import data_dir, profile
 OK, NOTICE, BROKEN = "ok", "notice", "broken"
 MARKS = {OK: "✓", NOTICE: "!", BROKEN: "✗"}
 ROOT = Path(__file__).resolve().parents[2]
-REINSTALL = "delete .venv and run `make env`"
+REINSTALL = f"delete the environment and run `make LOCK={stack.LOCK} env`"
 PACKAGES = ("paddle", "paddlenlp", "paddleslim")
 SHOWN = ("paddlenlp", "paddleslim", "visualdl", "jupyterlab", "ipywidgets", "nbval", "matplotlib")
 SHOWN += ("numpy", "snownlp")
@@ -66,7 +66,7 @@ def _python(version: Sequence[int] = sys.version_info[:3]) -> _Finding:
     text = ".".join(map(str, version))
     if (3, 10) <= tuple(version[:2]) <= (3, 12):
         return _Finding(OK, "python", f"{text} in {sys.prefix}")
-    problem = f"{text}, but paddle 2.6.2 and the locks are for 3.10 to 3.12"
+    problem = f"{text}, but Paddle and the locks are for 3.10 to 3.12"
     fix = "install one of these and run `make PYTHON=/path/to/it env`"
     return _Finding(BROKEN, "python", problem, fix)
 
@@ -89,12 +89,18 @@ def _packages() -> _Finding:
     return _Finding(OK, "packages", ", ".join(shown) or "none of the course's")
 
 
+def _stack() -> _Finding:
+    about, problem = stack.described()
+    fix = f"unset what sets it, or {REINSTALL}" if problem else ""
+    return _Finding(NOTICE if problem else OK, "stack", problem or about, fix)
+
+
 def _pins(requirements: Path = ROOT / "requirements") -> _Finding:
     """Let pip say, without a network, whether what is installed is what the lock demands.
 
     A difference breaks nothing by itself: what does is found by importing it.
     """
-    lock = requirements / ("gpu-cu118.txt" if _version("paddlepaddle-gpu") else "cpu.txt")
+    lock = requirements / f"{stack.LOCK}.txt"
     pip = [sys.executable, *["-m", "pip", "--disable-pip-version-check", "--quiet", "install"]]
     options = [*["--dry-run", "--no-index", "--no-deps", "-r"], str(lock)]
     status, output, end = machine.run([*pip, *options], 300)
@@ -203,7 +209,8 @@ def _gpus(driver_files: Path = Path("/proc/driver/nvidia/version")) -> Iterator[
 def _diagnose() -> list[_Finding]:
     """Examine everything; takes as long as importing paddle and trying the GPUs."""
     parts = (_variables(), _tuning(), [_cpu()], _space(), _gpus())
-    return [_python(), _packages(), _pins(), _imports(), *(one for part in parts for one in part)]
+    found = [_python(), _stack(), _packages(), _pins(), _imports()]
+    return [*found, *(one for part in parts for one in part)]
 
 
 def _render(findings: Sequence[_Finding]) -> str:

@@ -4,60 +4,76 @@ Paddle 2.6 and Paddle 3 run the same code. No other module asks for a version: w
 calls by another name, needs before it loads, or lacks is here.
 """
 
+import contextlib
 import importlib.metadata
 import os
 import sys
 
 
-def paddle_version() -> str:
-    """Return which paddle is installed, without importing it; empty where there is none."""
-    for name in ("paddlepaddle", "paddlepaddle-gpu"):
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ""
+def _installed() -> tuple[str, bool]:
+    """Return the version of the installed paddle, without importing it, and whether it has CUDA."""
+    for name in ("paddlepaddle-gpu", "paddlepaddle"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name), name.endswith("gpu")
+    return "", False
 
 
-PADDLE_3 = paddle_version().startswith("3.")
+VERSION, _GPU = _installed()
+PADDLE_3 = VERSION.startswith("3.")
+LOCK = ("gpu-paddle3" if _GPU else "cpu-paddle3") if PADDLE_3 else "gpu-cu118" if _GPU else "cpu"
+_INDEX = "PADDLE_INDEX=..., the address for your CUDA from Paddle's installation page"
+
+# What the owner of a GPU is told. The wheel of 2.6 has code for these capabilities and no PTX (8.9,
+# Ada, runs the code for 8.6); what a build of 3 has depends on its index: there only a try tells.
+INSTALL_3 = "`make LOCK=gpu-paddle3 PADDLE_INDEX=... env`, as the README shows"
+if PADDLE_3:
+    OLDEST, NEWEST, CUDA, INSTALL_GPU = (0, 0), (99, 9), "this Paddle's CUDA", INSTALL_3
+else:
+    OLDEST, NEWEST, CUDA, INSTALL_GPU = (6, 1), (8, 9), "CUDA 11.8", "`make LOCK=gpu-cu118 env`"
 
 # The fusion that would keep attention's products out of INT8, see `deploy.paddle_engine`.
 SUM_FUSION = f"matmul_elementwise_add_{'onednn' if PADDLE_3 else 'mkldnn'}_fuse_pass"
 
-# What Paddle 3.2 and 3.3 compute in C++ alone: the operator of a static program, its inputs, and the
-# other arguments in order, each with the operator's name for it and its default.
+# What Paddle 3.2 and 3.3 compute in C++ alone: the operator of a static program, the names of the
+# inputs, and those of the other arguments with the operator's names for them; their default is off.
 _POINTWISE = "abs ceil cos erf exp floor log round rsqrt sigmoid sign sin sqrt tanh"
-_OPERATORS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, object]]]] = {
-    **{name: (name, ("x",), {}) for name in _POINTWISE.split()},
-    "gelu": ("gelu", ("x",), {"approximate": ("approximate", False)}),
-    "multiply": ("elementwise_mul", ("x", "y"), {}),
-    "maximum": ("elementwise_max", ("x", "y"), {}),
-    "minimum": ("elementwise_min", ("x", "y"), {}),
-    "matmul": (
-        "matmul_v2",
-        ("x", "y"),
-        {"transpose_x": ("trans_x", False), "transpose_y": ("trans_y", False)},
-    ),
+_OPERATORS: dict[str, tuple[str, str, dict[str, str]]] = {
+    **{name: (name, "x", {}) for name in _POINTWISE.split()},
+    "gelu": ("gelu", "x", {"approximate": "approximate"}),
+    "multiply": ("elementwise_mul", "xy", {}),
+    "maximum": ("elementwise_max", "xy", {}),
+    "minimum": ("elementwise_min", "xy", {}),
+    "matmul": ("matmul_v2", "xy", {"transpose_x": "trans_x", "transpose_y": "trans_y"}),
 }
-
+_PIR = "FLAGS_enable_pir_api"
 _restored: list[bool] = []
 
 
 def before_paddle() -> None:
-    """Set what Paddle 3 reads while it loads: static programs in the format of Paddle 2.6.
+    """Have Paddle 3 write static programs in the format of 2.6 (.pdmodel).
 
-    Both stacks read and quantize that format (.pdmodel). What Paddle 3 writes by itself (.json) is
-    known to neither Paddle 2.6 nor its own PostTrainingQuantization.
+    Both stacks run and quantize that one; Paddle 3's own (.json) is known to neither 2.6 nor the
+    functions that quantize. Paddle reads the flag while it loads.
     """
     if PADDLE_3:
-        os.environ.setdefault("FLAGS_enable_pir_api", "0")
+        os.environ.setdefault(_PIR, "0")
+
+
+def described() -> tuple[str, str]:
+    """Return which stack this process runs on and why, and what is wrong with it, if anything."""
+    about = f"Paddle {VERSION} for {'GPUs' if _GPU else 'CPUs'}, which this environment holds: "
+    if not VERSION.startswith(("2.6.", "3.")):
+        return about, f"Paddle {VERSION or 'is missing'}: the course is tested on 2.6 and 3"
+    if PADDLE_3 and os.environ.get(_PIR) != "0":
+        return about, f"{_PIR} is on: exports would be in a format that Paddle 3 alone knows"
+    return about + ("the stack for newer cards" if PADDLE_3 else "the course's default"), ""
 
 
 def restore_operators() -> None:
-    """Let Paddle 3 write these operators into a static program of the format of 2.6.
+    """Let Paddle 3 write `_OPERATORS` into a static program of the format of 2.6.
 
-    From 3.2 on their functions take tensors and values of the new format only: "argument (position
-    1) must be Value, but got Variable" is how a model's export would end.
+    From 3.2 on, their functions take what belongs to the new format only: an export would end with
+    "argument (position 1) must be Value, but got Variable".
     """
     if not PADDLE_3 or _restored:
         return
@@ -68,12 +84,13 @@ def restore_operators() -> None:
     def restored(upstream, operator, inputs, options):
         write = generate_layer_fn(operator)
 
+        @paddle.jit.not_to_static
         def call(*args, **kwargs):
             if paddle.in_dynamic_mode():
                 return upstream(*args, **kwargs)
-            given = {**dict(zip((*inputs, *options), args)), **kwargs}
-            others = {other: given.get(key, default) for key, (other, default) in options.items()}
-            return write(**{key: given[key] for key in inputs}, **others)
+            given = {**dict(zip((*inputs, *options), args, strict=False)), **kwargs}
+            switches = {other: bool(given.get(key)) for key, other in options.items()}
+            return write(**{key: given[key] for key in inputs}, **switches)
 
         return call
 

@@ -1,0 +1,113 @@
+"""The two stacks: what knows about versions, and that models of one are models of the other."""
+
+import ast
+import json
+import os
+import re
+from pathlib import Path
+
+from course_lib.models import patches  # noqa: F401 - puts the operators back
+from course_lib.runtime import stack
+
+import numpy as np
+import paddle
+import pytest
+from processes import run
+
+ROOT = Path(__file__).parents[1]
+PYTHONS = [ROOT / name / "bin/python" for name in (".venv", ".venv-paddle3")]
+
+
+def asks_for_a_version(code: str) -> list[str]:
+    """The lines that compare a version or name what only `runtime.stack` may know."""
+    found = [word for word in ("PADDLE_3", "enable_pir", "in_pir_mode") if word in code]
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Compare | ast.If | ast.IfExp):
+            tested = node if isinstance(node, ast.Compare) else node.test
+            if re.search(r"__version__|\bversion\(|stack\.VERSION", ast.unparse(tested)):
+                found.append(ast.unparse(tested))
+    return found
+
+
+def test_only_one_module_knows_about_versions():
+    files = [*(ROOT / "course_lib").rglob("*.py")]
+    texts = {path: path.read_text(encoding="utf-8") for path in files if path.name != "stack.py"}
+    for path in (ROOT / "solutions").glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        texts[path] = re.sub(r"^\s*[%!].*$", "", code, flags=re.MULTILINE)
+    found = {path.name: asks_for_a_version(text) for path, text in texts.items()}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    assert asks_for_a_version("if paddle.__version__ > '3':\n    pass")
+    assert asks_for_a_version("x = 1 if version('paddlenlp') == '2.8.1' else 2")
+    assert not asks_for_a_version("print(paddle.__version__)")
+
+
+def test_static_programs_are_those_of_paddle_2_6_on_both():
+    assert paddle.__version__ == stack.VERSION and not stack.described()[1]
+    values = paddle.to_tensor(np.random.default_rng(0).normal(size=(4, 4)).astype("float32"))
+    spec = [paddle.static.InputSpec([4, 4], "float32")]
+    for _ in range(2):  # a second time, too
+        static = paddle.jit.to_static(computed, input_spec=spec, full_graph=True)
+        np.testing.assert_allclose(static(values).numpy(), computed(values).numpy(), atol=1e-5)
+
+
+def computed(x):
+    """With what Paddle 3 has moved into C++."""
+    turned = paddle.matmul(x=x, y=x, transpose_x=True) + x.matmul(x.tanh())
+    smooth = paddle.nn.functional.gelu(x) + paddle.nn.functional.gelu(x, approximate=True)
+    bounded = paddle.maximum(paddle.sqrt(x.abs()), paddle.minimum(x, x * 2))
+    product = paddle.multiply(paddle.exp(x), paddle.log(x.abs() + 1)) + paddle.rsqrt(x.abs() + 1)
+    waves = paddle.cos(x) + paddle.sin(x) + paddle.nn.functional.sigmoid(x) + paddle.erf(x)
+    steps = paddle.ceil(x) + paddle.floor(x) + paddle.round(x) + paddle.sign(x)
+    whole = paddle.matmul(x, x, transpose_y=True)
+    return whole + turned + smooth + bounded + product + waves + steps
+
+
+@pytest.mark.parametrize(
+    ("version", "flag", "problem"),
+    [
+        ("2.6.2", "", ""),
+        ("3.3.1", "0", ""),
+        ("3.3.1", "1", "FLAGS_enable_pir_api is on"),
+        ("2.5.0", "", "tested on 2.6 and 3"),
+    ],
+)
+def test_the_doctor_can_say_which_stack_it_is(version, flag, problem, monkeypatch):
+    monkeypatch.setattr(stack, "VERSION", version)
+    monkeypatch.setattr(stack, "PADDLE_3", version[0] == "3")
+    monkeypatch.setenv("FLAGS_enable_pir_api", flag)
+    about, found = stack.described()
+    assert version in about and problem in found and bool(problem) == bool(found)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not all(path.exists() for path in PYTHONS),
+    reason="needs both .venv and .venv-paddle3: make LOCK=cpu-paddle3 env",
+)
+def test_what_one_stack_writes_the_other_reads(tmp_path):
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("FLAGS_enable_pir_api", "MKL_DEBUG_CPU_TYPE")
+    }
+
+    def script(python: Path, *arguments) -> dict:
+        done = run(python, ROOT / "tests/both_stacks.py", *arguments, env=environment)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    for writer, reader in (PYTHONS, reversed(PYTHONS)):
+        place = tmp_path / writer.parents[1].name
+        written, read = script(writer, "write", place), script(reader, "read", place)
+        assert written["runs in int8"] and read["runs in int8"]
+        for name, tolerance in (("paddle", 1e-5), ("onnx", 1e-5), ("int8", 0.02)):
+            np.testing.assert_allclose(read[name], written[name], atol=tolerance, err_msg=name)
+        for (label, probability), (other, same) in zip(
+            written["model"], read["model"], strict=True
+        ):
+            assert label == other and abs(probability - same) < 1e-5
+        np.testing.assert_allclose(
+            read["history"]["dev_loss"], written["history"]["dev_loss"], atol=1e-4
+        )
