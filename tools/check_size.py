@@ -33,7 +33,7 @@ BUDGETS = {
 }
 LIBRARY, TESTS, NAMES = 17_000, 18_000, 350
 CEILINGS = {
-    "course_lib/runtime": 1830,
+    "course_lib/runtime": 1840,
     "course_lib/models": 1565,
     "course_lib without chapters": 18_377,
 }

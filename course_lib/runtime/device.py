@@ -1,8 +1,8 @@
 """The device to compute on: the best one on which a kernel really runs.
 
-A wheel can import, list a card and still hold no machine code for it: see `runtime.stack`. The first
-kernel on such a card then ends the process. So a small computation is tried in a subprocess first,
-and its end is put into words.
+A wheel can import, list a card and still hold no machine code for it (see `runtime.stack`). The
+first kernel then ends the process. So a small computation is tried in a subprocess first, and its
+end is put into words.
 """
 
 import functools
