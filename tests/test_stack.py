@@ -87,11 +87,8 @@ def test_the_doctor_can_say_which_stack_it_is(version, flag, problem, monkeypatc
     reason="needs both .venv and .venv-paddle3: make LOCK=cpu-paddle3 env",
 )
 def test_what_one_stack_writes_the_other_reads(tmp_path):
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("FLAGS_enable_pir_api", "MKL_DEBUG_CPU_TYPE")
-    }
+    ours = ("FLAGS_enable_pir_api", "MKL_DEBUG_CPU_TYPE")
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
 
     def script(python: Path, *arguments) -> dict:
         done = run(python, ROOT / "tests/both_stacks.py", *arguments, env=environment)
@@ -104,10 +101,7 @@ def test_what_one_stack_writes_the_other_reads(tmp_path):
         assert written["runs in int8"] and read["runs in int8"]
         for name, tolerance in (("paddle", 1e-5), ("onnx", 1e-5), ("int8", 0.02)):
             np.testing.assert_allclose(read[name], written[name], atol=tolerance, err_msg=name)
-        for (label, probability), (other, same) in zip(
-            written["model"], read["model"], strict=True
-        ):
-            assert label == other and abs(probability - same) < 1e-5
-        np.testing.assert_allclose(
-            read["history"]["dev_loss"], written["history"]["dev_loss"], atol=1e-4
-        )
+        for (label, score), (other, same) in zip(written["model"], read["model"], strict=True):
+            assert label == other and abs(score - same) < 1e-5
+        losses = [each["history"]["dev_loss"] for each in (written, read)]
+        np.testing.assert_allclose(*losses, atol=1e-4)

@@ -7,7 +7,6 @@ paddle is imported, and a GPU is tried, in subprocesses whose end it puts into w
 status is 1 when something is broken and 0 otherwise; a notice breaks nothing.
 """
 
-import importlib.metadata
 import json
 import os
 import platform
@@ -31,6 +30,8 @@ REINSTALL = f"delete the environment and run `make LOCK={stack.LOCK} env`"
 PACKAGES = ("paddle", "paddlenlp", "paddleslim")
 SHOWN = ("paddlenlp", "paddleslim", "visualdl", "jupyterlab", "ipywidgets", "nbval", "matplotlib")
 SHOWN += ("numpy", "snownlp")
+
+_version = stack.version
 
 _IMPORTS = """
 import sys
@@ -71,14 +72,6 @@ def _python(version: Sequence[int] = sys.version_info[:3]) -> _Finding:
     return _Finding(BROKEN, "python", problem, fix)
 
 
-def _version(name: str) -> str:
-    """Return which version of a package is installed; empty where it is not."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
 def _packages() -> _Finding:
     """Report the packages that people ask about first, or that both builds are installed."""
     builds = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if _version(name)]
@@ -91,8 +84,7 @@ def _packages() -> _Finding:
 
 def _stack() -> _Finding:
     about, problem = stack.described()
-    fix = f"unset what sets it, or {REINSTALL}" if problem else ""
-    return _Finding(NOTICE if problem else OK, "stack", problem or about, fix)
+    return _Finding(NOTICE if problem else OK, "stack", problem or about, problem and REINSTALL)
 
 
 def _pins(requirements: Path = ROOT / "requirements") -> _Finding:
@@ -209,8 +201,8 @@ def _gpus(driver_files: Path = Path("/proc/driver/nvidia/version")) -> Iterator[
 def _diagnose() -> list[_Finding]:
     """Examine everything; takes as long as importing paddle and trying the GPUs."""
     parts = (_variables(), _tuning(), [_cpu()], _space(), _gpus())
-    found = [_python(), _stack(), _packages(), _pins(), _imports()]
-    return [*found, *(one for part in parts for one in part)]
+    first = (_python, _stack, _packages, _pins, _imports)
+    return [*(part() for part in first), *(one for part in parts for one in part)]
 
 
 def _render(findings: Sequence[_Finding]) -> str:

@@ -1,24 +1,25 @@
 """The two stacks that the course runs on, and all that differs between them.
 
-Paddle 2.6 and Paddle 3 run the same code. No other module asks for a version: what one of the two
-calls by another name, needs before it loads, or lacks is here.
+No other module asks for a version: what one Paddle names otherwise, needs before it loads, or lacks
+is here.
 """
 
-import contextlib
+import functools
 import importlib.metadata
 import os
 import sys
 
 
-def _installed() -> tuple[str, bool]:
-    """Return the version of the installed paddle, without importing it, and whether it has CUDA."""
-    for name in ("paddlepaddle-gpu", "paddlepaddle"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(name), name.endswith("gpu")
-    return "", False
+def version(name: str) -> str:
+    """Return which version of a package is installed, without importing it; empty for none."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
-VERSION, _GPU = _installed()
+_GPU = bool(version("paddlepaddle-gpu"))
+VERSION = version("paddlepaddle-gpu") or version("paddlepaddle")
 PADDLE_3 = VERSION.startswith("3.")
 LOCK = ("gpu-paddle3" if _GPU else "cpu-paddle3") if PADDLE_3 else "gpu-cu118" if _GPU else "cpu"
 _INDEX = "PADDLE_INDEX=..., the address for your CUDA from Paddle's installation page"
@@ -46,15 +47,10 @@ _OPERATORS: dict[str, tuple[str, str, dict[str, str]]] = {
     "matmul": ("matmul_v2", "xy", {"transpose_x": "trans_x", "transpose_y": "trans_y"}),
 }
 _PIR = "FLAGS_enable_pir_api"
-_restored: list[bool] = []
 
 
 def before_paddle() -> None:
-    """Have Paddle 3 write static programs in the format of 2.6 (.pdmodel).
-
-    Both stacks run and quantize that one; Paddle 3's own (.json) is known to neither 2.6 nor the
-    functions that quantize. Paddle reads the flag while it loads.
-    """
+    """Have Paddle 3 write programs in the format of 2.6, which both stacks run and quantize."""
     if PADDLE_3:
         os.environ.setdefault(_PIR, "0")
 
@@ -69,15 +65,15 @@ def described() -> tuple[str, str]:
     return about + ("the stack for newer cards" if PADDLE_3 else "the course's default"), ""
 
 
+@functools.cache
 def restore_operators() -> None:
     """Let Paddle 3 write `_OPERATORS` into a static program of the format of 2.6.
 
     From 3.2 on, their functions take what belongs to the new format only: an export would end with
     "argument (position 1) must be Value, but got Variable".
     """
-    if not PADDLE_3 or _restored:
+    if not PADDLE_3:
         return
-    _restored.append(True)
     import paddle
     from paddle.tensor.layer_function_generator import generate_layer_fn
 
