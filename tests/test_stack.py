@@ -99,8 +99,10 @@ def test_what_one_stack_writes_the_other_reads(tmp_path):
         place = tmp_path / writer.parents[1].name
         written, read = script(writer, "write", place), script(reader, "read", place)
         assert written["runs in int8"] and read["runs in int8"]
-        for name, tolerance in (("paddle", 1e-5), ("onnx", 1e-5), ("int8", 0.02)):
-            np.testing.assert_allclose(read[name], written[name], atol=tolerance, err_msg=name)
+        for name in ("paddle", "onnx"):
+            np.testing.assert_allclose(read[name], written[name], atol=1e-5, err_msg=name)
+        best = [np.argmax(each["int8"], 1).tolist() for each in (written, read)]
+        assert best[0] == best[1], "INT8 answers alike, not to the bit"
         for (label, score), (other, same) in zip(written["model"], read["model"], strict=True):
             assert label == other and abs(score - same) < 1e-5
         losses = [each["history"]["dev_loss"] for each in (written, read)]

@@ -23,7 +23,8 @@ PRIMITIVES = {  # those of oneDNN's that calculate; "reorder" only changes forma
     "eltwise": "activation",
 }
 _EXECUTED = re.compile(
-    r"onednn_verbose,exec,cpu,(?P<primitive>\w+),(?P<kernel>[^,]*),[^,]*,(src|data)_(?P<format>\w+)"
+    r"onednn_verbose,(?:v1,primitive,)?exec,cpu,(?P<primitive>\w+),(?P<kernel>[^,]*),[^,]*,"
+    r"(src|data)[_:](?P<format>[a-z0-9]+)"
 )
 
 
