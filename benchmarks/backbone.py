@@ -1,6 +1,10 @@
 """What the shipped backbone is worth: one JSON line a task, means over three seeds on the CPU.
 
     python benchmarks/backbone.py [--tasks reviews_2000,entities] [--seeds 42,43] [--split dev]
+    python benchmarks/backbone.py --texts TEXTS --output data/results/backbone.json
+
+With --work a run that was stopped goes on with the seeds that it had not finished; --output adds
+the results of the tasks to a file.
 
 reviews_2000 and reviews_all fine-tune it on labelled reviews beside TF-IDF (character 1-3-grams)
 and a LinearSVC on the same texts. entities tags persons, places and organisations in People's
@@ -17,11 +21,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
+from zlib import crc32
 
 from course_lib import runtime
 from course_lib.chapters.ch04 import candidates
@@ -36,13 +44,15 @@ from course_lib.data.cloze import frozen
 from course_lib.data.people_daily import LABELS, load_people_daily
 from course_lib.data.spans import Span, bio_spans, look_up, training_names
 from course_lib.models import freeze_layers, load_backbone
-from course_lib.runtime import seed_everything, select_device
+from course_lib.runtime import atomic_file, seed_everything, select_device
+from course_lib.runtime.machine import cpu
 from course_lib.tasks.search import BiEncoder, encode
 from course_lib.training import (
     TASKS,
     answer_f1,
     evaluate,
     fit,
+    linear_hits,
     paired_bootstrap,
     paired_bootstrap_f1,
     predict,
@@ -69,8 +79,6 @@ from paddlenlp.transformers import (
     ErnieForTokenClassification,
 )
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import LinearSVC
 
 INSIDE = ("reviews_2000", "reviews_all", "entities", "masked", "cloze", "halves")
 OUTSIDE = ("authors", "sources", "headings")
@@ -132,6 +140,8 @@ def main() -> None:
     parser.add_argument("--split", choices=("dev", "test"), default="test", help="to score on")
     parser.add_argument("--backbone", type=Path, default=runtime.data_dir() / "backbone")
     parser.add_argument("--texts", type=Path, help="of pretraining, for " + ", ".join(OUTSIDE))
+    parser.add_argument("--work", type=Path, help="keeps what is done of --backbone for later")
+    parser.add_argument("--output", type=Path, help="a JSON file to add the results to")
     args = parser.parse_args()
     select_device("cpu")
     seeds = [int(seed) for seed in args.seeds.split(",")]
@@ -140,46 +150,93 @@ def main() -> None:
     for task in args.tasks.split(","):
         if task not in known:
             parser.error(f"no task {task!r}; there are {', '.join(known)}")
-        if task == "cloze":
-            result = cloze(args.backbone, seeds, args.split)
-        elif task == "halves":
-            texts = [example["text"] for example in load_reviews(args.split)]
-            result = search(args.backbone, text_halves(texts))
-        elif task == "headings":
-            result = search(args.backbone, outside.headings)
-        elif task in OUTSIDE:
-            result = classify(task, args.backbone, seeds, args.split, outside)
-        elif task == "entities":
-            result = entities(args.backbone, seeds, args.split)
-        elif task == "masked":
-            result = masked(args.backbone, args.split)
-        else:
-            result = reviews(task, args.backbone, seeds, args.split)
-        print(json.dumps({"task": task, "split": args.split, **result}), flush=True)
+    with tempfile.TemporaryDirectory(prefix="backbone-") as temporary:
+        args.work = args.work or Path(temporary)
+        for task in args.tasks.split(","):
+            begun = time.process_time()
+            result = {"task": task, "split": args.split, **measure(task, args, seeds, outside)}
+            print(json.dumps(result), flush=True)
+            if args.output:
+                add(result, args, time.process_time() - begun)
 
 
-def reviews(task: str, backbone: Path, seeds: Sequence[int], split: str) -> dict:
+def measure(task: str, args: argparse.Namespace, seeds: Sequence[int], outside) -> dict:
+    """The result of one task."""
+    if task == "cloze":
+        return cloze(args, seeds)
+    if task == "halves":
+        texts = [example["text"] for example in load_reviews(args.split)]
+        return search(args.backbone, text_halves(texts))
+    if task == "headings":
+        return search(args.backbone, outside.headings)
+    if task in OUTSIDE:
+        return classify(task, args, seeds, outside)
+    if task == "entities":
+        return entities(args, seeds)
+    if task == "masked":
+        return masked(args.backbone, args.split)
+    return reviews(task, args, seeds)
+
+
+def add(result: dict, args: argparse.Namespace, seconds: float) -> None:
+    """Put a result into the file of results, with where it comes from."""
+    file = args.output
+    found = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    texts = " --texts TEXTS" if result["task"] in OUTSIDE else ""
+    found[result["task"]] = {
+        "command": f"python benchmarks/backbone.py --tasks {result['task']}{texts}",
+        "date": date.today().isoformat(),
+        "machine": f"{cpu().model}, {os.environ.get('OMP_NUM_THREADS', 'all')} threads, shared",
+        "cpu_seconds": round(seconds),
+        **result,
+    }
+    with atomic_file(file) as out:
+        json.dump(found, out, indent=1)
+        out.write("\n")
+
+
+def remembered(
+    args: argparse.Namespace, task: str, recipe: dict, seed: int, run: Callable[[int], dict]
+) -> dict[str, np.ndarray]:
+    """The arrays that `run` gives for a seed: those of an earlier run, where it was the same."""
+    weights = (args.backbone / "model.safetensors").read_bytes()
+    same = crc32(repr(sorted(recipe.items())).encode(), crc32(weights))
+    file = args.work / f"{task}-{args.split}-{seed}-{same:08x}.npz"
+    if not file.is_file():
+        begun = time.perf_counter()
+        found = run(seed)
+        with atomic_file(file, "wb") as out:
+            np.savez_compressed(out, **found)
+        took = f"{task}, seed {seed}: {time.perf_counter() - begun:.0f} s"
+        print(took, file=sys.stderr, flush=True)
+    return dict(np.load(file))
+
+
+def reviews(task: str, args: argparse.Namespace, seeds: Sequence[int]) -> dict:
     """Sentiment: the backbone against TF-IDF and LinearSVC."""
     recipe = RECIPES[task]
-    scored = load_reviews(split)
-    hits, linear_hits, seconds = [], [], []
-    for seed in seeds:
+    scored = load_reviews(args.split)
+
+    def run(seed: int) -> dict:
         train = load_reviews("train", recipe["examples"], seed)
-        own, took = fine_tuned_hits(backbone, train, scored, recipe, seed)
-        hits.append(own)
-        seconds.append(took)
-        linear_hits.append(linear_hits_of(train, scored))
-    own, other = np.mean(hits, axis=0), np.mean(linear_hits, axis=0)
+        own, seconds = fine_tuned_hits(args.backbone, train, scored, recipe, seed)
+        return {"own": own, "linear": linear_hits(train, scored, seed), "seconds": seconds}
+
+    found = [remembered(args, task, recipe, seed, run) for seed in seeds]
+    labelled = len(load_reviews("train", recipe["examples"]))
+    return {"examples": labelled, **against_linear(found), "recipe": recipe, "seeds": list(seeds)}
+
+
+def against_linear(found: Sequence[dict[str, np.ndarray]]) -> dict:
+    """Means over the seeds, and the interval of their difference."""
+    own, linear = (np.mean([each[name] for each in found], axis=0) for name in ("own", "linear"))
     return {
-        "examples": len(train),
-        "test_examples": len(scored),
+        "test_examples": len(own),
         "test_accuracy": round(float(own.mean()), 4),
-        "baseline": round(float(other.mean()), 4),
-        "difference": _rounded(paired_bootstrap(own, other)),
-        "by_seed": [round(float(np.mean(each)), 4) for each in hits],
-        "fine_tuning_seconds": [round(value) for value in seconds],
-        "recipe": recipe,
-        "seeds": list(seeds),
+        "baseline": round(float(linear.mean()), 4),
+        "difference": _rounded(paired_bootstrap(own, linear)),
+        "by_seed": [round(float(each["own"].mean()), 4) for each in found],
+        "fine_tuning_seconds": [round(float(each["seconds"])) for each in found],
     }
 
 
@@ -204,62 +261,63 @@ def fine_tuned_hits(
     return np.array(right), seconds
 
 
-def linear_hits_of(train: Sequence[dict], scored: Sequence[dict]) -> np.ndarray:
-    """Which texts TF-IDF and LinearSVC label right."""
-    linear = make_pipeline(
-        TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True), LinearSVC()
-    )
-    linear.fit([e["text"] for e in train], [e["label"] for e in train])
-    return linear.predict([e["text"] for e in scored]) == [e["label"] for e in scored]
-
-
 def dropout(rate: float) -> dict[str, float]:
     """The configuration of a model that drops so much while it is trained."""
     return {"hidden_dropout_prob": rate, "attention_probs_dropout_prob": rate}
 
 
-def entities(backbone: Path, seeds: Sequence[int], split: str) -> dict:
+def entities(args: argparse.Namespace, seeds: Sequence[int]) -> dict:
     """Named entities: the backbone against random weights and a dictionary."""
     recipe = RECIPES["entities"]
-    tokenizer = AutoTokenizer.from_pretrained(str(backbone))
-    scored = load_people_daily(split, SENTENCES)
-    found: dict[str, list] = {"backbone": [], "random": [], "dictionary": []}
-    seconds = []
-    for seed in seeds:
+    tokenizer = AutoTokenizer.from_pretrained(str(args.backbone))
+    scored = load_people_daily(args.split, SENTENCES)
+
+    def run(seed: int) -> dict:
         train = load_people_daily("train", recipe["examples"], seed)
         names = training_names(train)
-        for kind in ("backbone", "random"):
+        found = {"dictionary": count(scored, look_up(scored, names), names)}
+        for kind in ("random", "backbone"):
             seed_everything(seed)
-            if kind == "backbone":
-                tagger = AutoModelForTokenClassification.from_pretrained(
-                    str(backbone), num_classes=len(LABELS), **dropout(recipe["dropout"])
-                )
-            else:
-                config = ErnieConfig.from_pretrained(
-                    str(backbone), num_labels=len(LABELS), **dropout(recipe["dropout"])
-                )
-                tagger = ErnieForTokenClassification(config)
+            tagger = (fresh_tagger if kind == "random" else load_tagger)(args.backbone, recipe)
             begun = time.perf_counter()
             tag(tagger, train, tokenizer, recipe, seed)
-            if kind == "backbone":
-                seconds.append(time.perf_counter() - begun)
-            found[kind].append(count(scored, read_tags(tagger, scored, tokenizer), names))
-        found["dictionary"].append(count(scored, look_up(scored, names), names))
-    counts = {kind: np.sum(each, axis=0) for kind, each in found.items()}  # sums over seeds
+            found["seconds"] = time.perf_counter() - begun  # of the backbone, in the end
+            found[kind] = count(scored, read_tags(tagger, scored, tokenizer), names)
+        return found
+
+    found = [remembered(args, "entities", recipe, seed, run) for seed in seeds]
+    kinds = ("backbone", "random", "dictionary")
+    counts = {kind: np.sum([each[kind] for each in found], axis=0) for kind in kinds}
     result: dict = {
-        "examples": len(train),
+        "examples": recipe["examples"],
         "test_examples": len(scored),
         "span_f1": _f1(counts["backbone"][:, 0]),
-        "baseline": {kind: _f1(counts[kind][:, 0]) for kind in ("random", "dictionary")},
+        "baseline": {kind: _f1(counts[kind][:, 0]) for kind in kinds[1:]},
     }
     for column, name in ((1, "seen"), (2, "unseen")):
         result[name] = {kind: _f1(each[:, column]) for kind, each in counts.items()}
     result["difference"] = {
         kind: _rounded(paired_bootstrap_f1(counts["backbone"][:, 0], counts[kind][:, 0]))
-        for kind in ("random", "dictionary")
+        for kind in kinds[1:]
     }
-    result["fine_tuning_seconds"] = [round(value) for value in seconds]
+    result["by_seed"] = [_f1(each["backbone"][:, 0]) for each in found]
+    result["fine_tuning_seconds"] = [round(float(each["seconds"])) for each in found]
     return {**result, "recipe": recipe, "seeds": list(seeds)}
+
+
+def load_tagger(backbone: Path, recipe: dict):
+    """The backbone with a new head."""
+    return AutoModelForTokenClassification.from_pretrained(
+        str(backbone), num_classes=len(LABELS), **dropout(recipe["dropout"])
+    )
+
+
+def fresh_tagger(backbone: Path, recipe: dict):
+    """The same shape with random weights."""
+    config = ErnieConfig.from_pretrained(
+        str(backbone), num_labels=len(LABELS), **dropout(recipe["dropout"])
+    )
+    return ErnieForTokenClassification(config)
 
 
 class _Flat(paddle.nn.Layer):
@@ -362,55 +420,64 @@ def masked(backbone: Path, split: str) -> dict:
     return result
 
 
-def cloze(backbone: Path, seeds: Sequence[int], split: str) -> dict:
+def cloze(args: argparse.Namespace, seeds: Sequence[int]) -> dict:
     """Questions with a gap: the backbone against the most frequent name of the right type."""
-    recipe, reading = RECIPES["cloze"], TASKS["qa"]
-    tokenizer, length = AutoTokenizer.from_pretrained(str(backbone)), recipe["max_seq_length"]
-    scored = load_cloze(split, QUESTIONS)
+    recipe = RECIPES["cloze"]
+    scored = load_cloze(args.split, QUESTIONS)
     gold = [example["answers"] for example in scored]
-    names = {question.id: candidates(question) for question in frozen(split)}
+    names = {question.id: candidates(question) for question in frozen(args.split)}
     rule = [
         Counter(mention.name for mention in names[example["id"]]).most_common(1)[0][0]
         for example in scored
     ]
     baseline = np.array(list(map(answer_f1, rule, gold)))
-    own, seconds = [], []
-    collate = reading.collator(tokenizer)
-    for seed in seeds:
-        seed_everything(seed)
-        reader = AutoModelForQuestionAnswering.from_pretrained(
-            str(backbone), num_classes=2, **dropout(recipe["dropout"])
-        )
-        features = reading.features(
-            load_cloze("train", recipe["examples"], seed), tokenizer, length
-        )
-        windows = [window for window in features if window["start_positions"] > 0]
-        batches = list(_batches(len(windows), recipe["batch_size"], recipe["epochs"], seed))
 
-        def loss(batch, reader=reader, windows=windows):
-            arrays = collate([windows[index] for index in batch])
-            tensors = {name: paddle.to_tensor(array) for name, array in arrays.items()}
-            places = [tensors.pop(f"{name}_positions") for name in ("start", "end")]
-            pairs = zip(reader(**tensors), places, strict=True)
-            return sum(paddle.nn.functional.cross_entropy(*pair) for pair in pairs) / 2
+    def run(seed: int) -> dict:
+        answers, seconds = read_answers(args.backbone, scored, recipe, seed)
+        return {"own": np.array(list(map(answer_f1, answers, gold))), "seconds": seconds}
 
-        begun = time.perf_counter()
-        train_steps(reader, batches, loss, len(batches), recipe["learning_rate"], seed=seed)
-        seconds.append(time.perf_counter() - begun)
-        answers = predict(reader, scored, tokenizer, max_seq_length=length)
-        answers = [answer["answer"] for answer in answers]
-        own.append(np.array(list(map(answer_f1, answers, gold))))
+    found = [remembered(args, "cloze", recipe, seed, run) for seed in seeds]
+    own = np.mean([each["own"] for each in found], axis=0)
     return {
         "examples": recipe["examples"],
         "test_examples": len(scored),
-        "f1": round(float(np.mean(own)), 4),
+        "f1": round(float(own.mean()), 4),
         "baseline": round(float(baseline.mean()), 4),
-        "difference": _rounded(paired_bootstrap(np.mean(own, axis=0), baseline)),
-        "by_seed": [round(float(np.mean(each)), 4) for each in own],
-        "fine_tuning_seconds": [round(value) for value in seconds],
+        "difference": _rounded(paired_bootstrap(own, baseline)),
+        "by_seed": [round(float(each["own"].mean()), 4) for each in found],
+        "fine_tuning_seconds": [round(float(each["seconds"])) for each in found],
         "recipe": recipe,
         "seeds": list(seeds),
     }
+
+
+def read_answers(
+    backbone: Path, scored: Sequence[dict], recipe: dict, seed: int
+) -> tuple[list[str], float]:
+    """What a fine-tuned reader answers, and the seconds of the fine-tuning."""
+    reading, length = TASKS["qa"], recipe["max_seq_length"]
+    tokenizer = AutoTokenizer.from_pretrained(str(backbone))
+    collate = reading.collator(tokenizer)
+    seed_everything(seed)
+    reader = AutoModelForQuestionAnswering.from_pretrained(
+        str(backbone), num_classes=2, **dropout(recipe["dropout"])
+    )
+    features = reading.features(load_cloze("train", recipe["examples"], seed), tokenizer, length)
+    windows = [window for window in features if window["start_positions"] > 0]
+    batches = list(_batches(len(windows), recipe["batch_size"], recipe["epochs"], seed))
+
+    def loss(batch):
+        arrays = collate([windows[index] for index in batch])
+        tensors = {name: paddle.to_tensor(array) for name, array in arrays.items()}
+        places = [tensors.pop(f"{name}_positions") for name in ("start", "end")]
+        pairs = zip(reader(**tensors), places, strict=True)
+        return sum(paddle.nn.functional.cross_entropy(*pair) for pair in pairs) / 2
+
+    begun = time.perf_counter()
+    train_steps(reader, batches, loss, len(batches), recipe["learning_rate"], seed=seed)
+    seconds = time.perf_counter() - begun
+    answers = predict(reader, scored, tokenizer, max_seq_length=length)
+    return [answer["answer"] for answer in answers], seconds
 
 
 def _batches(count: int, batch_size: int, epochs: int, seed: int):
@@ -449,7 +516,7 @@ def read_outside(texts: Path):
     return load_outside(texts)
 
 
-def classify(task: str, backbone: Path, seeds: Sequence[int], split: str, outside) -> dict:
+def classify(task: str, args: argparse.Namespace, seeds: Sequence[int], outside) -> dict:
     """Authors or sources: the backbone against TF-IDF and LinearSVC, on all training passages."""
     recipe = RECIPES["outside"]
     train, scored = (
@@ -457,21 +524,15 @@ def classify(task: str, backbone: Path, seeds: Sequence[int], split: str, outsid
             [{"text": text, "label": label} for text, label in outside.rows[task, part]],
             label_list=outside.classes[task],
         )
-        for part in ("train", split)
+        for part in ("train", args.split)
     )
-    baseline = linear_hits_of(train, scored)
-    hits = [fine_tuned_hits(backbone, train, scored, recipe, seed)[0] for seed in seeds]
-    own = np.mean(hits, axis=0)
-    return {
-        "examples": len(train),
-        "test_examples": len(scored),
-        "test_accuracy": round(float(own.mean()), 4),
-        "baseline": round(float(baseline.mean()), 4),
-        "difference": _rounded(paired_bootstrap(own, baseline)),
-        "by_seed": [round(float(np.mean(each)), 4) for each in hits],
-        "recipe": recipe,
-        "seeds": list(seeds),
-    }
+
+    def run(seed: int) -> dict:
+        own, seconds = fine_tuned_hits(args.backbone, train, scored, recipe, seed)
+        return {"own": own, "linear": linear_hits(train, scored, seed), "seconds": seconds}
+
+    found = [remembered(args, task, recipe, seed, run) for seed in seeds]
+    return {"examples": len(train), **against_linear(found), "recipe": recipe, "seeds": list(seeds)}
 
 
 def _rounded(values: dict) -> dict:

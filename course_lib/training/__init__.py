@@ -13,7 +13,7 @@ __all__, __getattr__, __dir__ = lazy(
     metrics="paired_bootstrap paired_bootstrap_f1 span_counts span_scores",
     prediction="evaluate",
     reproducibility="SWITCHES reproducible",
-    results="classifier_results",
+    results="classifier_results linear_hits",
     task="TASKS Task predict",
     trainer="CourseTrainer",
 )

@@ -161,12 +161,13 @@ class Head(nn.Module):
 
     def __init__(self, encoder: Encoder, width: int, classes: int, tokens: bool) -> None:
         super().__init__()
-        self.bert, self.tokens = encoder, tokens
+        self.bert, self.tokens, self.dropout = encoder, tokens, 0.0
         self.classifier = _linear(width, classes)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        sequence, pooled = self.bert(ids)
-        return self.classifier(F.dropout(sequence if self.tokens else pooled, 0.1, self.training))
+    def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
+        sequence, pooled = self.bert(ids, types)
+        hidden = F.dropout(sequence if self.tokens else pooled, self.dropout, self.training)
+        return self.classifier(hidden)
 
 
 def set_dropout(module: nn.Module, rate: float) -> None:
