@@ -67,8 +67,7 @@ def classifier_results(
 def linear_hits(train: Sequence[Mapping], examples: Sequence[Mapping], seed: int) -> np.ndarray:
     """Whether a linear classifier on TF-IDF of 1 to 3 characters is right about each example.
 
-    It reads the first `BASELINE_CHARACTERS` of a text. Of pairs it sees how the TF-IDF of both
-    texts differs, and what both have.
+    It reads `BASELINE_CHARACTERS` of a text; of a pair, how the TF-IDFs differ and what both have.
     """
     names = [name for name in TEXTS if name in train[0]]  # an id can give the class away
 
