@@ -77,9 +77,9 @@ def small(tokenizer, kind=transformers.ErnieConfig, **config):
 
 
 def sequence_task():
-    _, tokenizer = trained()
-    model = transformers.BertForSequenceClassification(small(tokenizer, transformers.BertConfig))
-    return model, tokenizer, features(tokenizer), DataCollatorWithPadding(tokenizer)
+    _, words = trained()  # an export traces ELECTRA's head, too
+    model = transformers.ElectraForSequenceClassification(small(words, transformers.ElectraConfig))
+    return model, words, features(words), DataCollatorWithPadding(words)
 
 
 def compressor(directory, strategy="dynabert", task=None, **options) -> CompressTrainer:

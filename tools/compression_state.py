@@ -27,11 +27,20 @@ from course_lib.deploy import Predictor
 from course_lib.runtime import InputError, atomic_file, select_device
 
 import compression_tasks as tasks
+from paddlenlp.data import DataCollatorWithPadding
+from paddlenlp.transformers import BertConfig, BertForSequenceClassification
+
+
+def bert_task() -> tuple:
+    _, tokenizer = tasks.trained()
+    model = BertForSequenceClassification(tasks.small(tokenizer, BertConfig))
+    return model, tokenizer, tasks.features(tokenizer), DataCollatorWithPadding(tokenizer)
+
 
 PAGE = ROOT / "docs" / "compression_state.md"
 TASKS = {
     "ERNIE, sequence classification": None,
-    "BERT, sequence classification": tasks.sequence_task,
+    "BERT, sequence classification": bert_task,
     "ERNIE, token classification": tasks.token_task,
     "BERT, question answering": tasks.answer_task,
     "ERNIE, question answering": lambda: tasks.answer_task("Ernie"),

@@ -378,45 +378,43 @@ def narrow(model: paddle.nn.Layer, width: float) -> paddle.nn.Layer:
     return cut(model, *([range(count) for count in counts] for counts in kept(model, width)))
 
 
-def load_pruned(directory: str | os.PathLike) -> paddle.nn.Layer:
-    """Load a pruned model that `save_pretrained` wrote.
+def load_pruned(
+    directory: str | os.PathLike, kind: type[PretrainedModel] | None = None
+) -> paddle.nn.Layer:
+    """Load a pruned model that `save_pretrained` wrote, in evaluation mode.
 
-    Its tokenizer comes from the same directory, through AutoTokenizer, where it was saved too.
-
-    Returns:
-        The model, in evaluation mode as `from_pretrained` gives it.
+    Args:
+        kind: the model's class where it is your own; by default PaddleNLP's of its name.
 
     Raises:
         InputError: a file is missing or damaged; PaddleNLP does not have the class; weights and
             configuration do not fit.
     """
-    return read_unmixed(directory, lambda: _load_pruned(Path(directory)))
+    return read_unmixed(directory, lambda: _load_pruned(Path(directory), kind))
 
 
-def _load_pruned(directory: Path) -> paddle.nn.Layer:
+def _load_pruned(directory: Path, kind: type | None) -> paddle.nn.Layer:
     settings, weights, shapes = read_saved(directory)
-    model = build(directory, (settings.get("architectures") or [""])[0], directory / "config.json")
+    name = (settings.get("architectures") or [""])[0]
+    model = build(directory, name, directory / "config.json", kind)
     check_weights(weights, shapes, shapes_of(model), "the weights that belong to config.json")
     model.set_state_dict(read_weights(weights))
     return model
 
 
-def build(directory: Path, name: str, named_in: Path) -> paddle.nn.Layer:
-    """A new model by the config.json in a directory, as small as a pruned one is.
+def build(directory: Path, name: str, named_in: Path, kind: Any = None) -> paddle.nn.Layer:
+    """A new model in evaluation mode by a config.json, as small as a pruned one is.
 
     Args:
-        name, named_in: of a class of PaddleNLP, and the file that names it.
-
-    Returns:
-        The model, in evaluation mode; its weights are of no use.
+        name, named_in, kind: its class, the file that names it, and the class if not PaddleNLP's
 
     Raises:
         InputError: PaddleNLP does not have the class, or config.json does not suit it.
     """
-    kind = getattr(paddlenlp.transformers, str(name), None)
+    kind = kind or getattr(paddlenlp.transformers, str(name), None)
     if not (isinstance(kind, type) and issubclass(kind, PretrainedModel)):
         problem = f"names the class {name!r}, which PaddleNLP does not have"
-        raise InputError(named_in, problem, "a model of PaddleNLP")
+        raise InputError(named_in, problem, "a model of PaddleNLP, or the class as `kind`")
     file, random = directory / "config.json", paddle.get_rng_state()
     with quiet_paddlenlp(), failure_named(file, f"no {name} can be built of it", SAVED):
         model = kind(kind.config_class.from_pretrained(str(directory)))  # type: ignore[attr-defined]
