@@ -304,11 +304,11 @@ def test_texts_that_are_none(tmp_path):
         ("\n\n", "holds no text"),
         ("好\n \n坏", "line 2: empty text"),
         ("a" * 2**20, "line 1: a text of"),
-        ("王 B-PER\n明 E-PER\n\n去 O\n", "line 1: labelled tokens .'王 B.* evaluate reads"),
-        ("\n王\tB-PER\n明\tI-PER\n", "line 2: labelled tokens"),
-        ("王\002明\tB-PER\002I-PER\n" * 2, "line 1: labelled tokens"),
+        ("王 B-PER\n明 E-PER\n\n去 O\n", "line 1: labeled tokens .'王 B.* evaluate reads"),
+        ("\n王\tB-PER\n明\tI-PER\n", "line 2: labeled tokens"),
+        ("王\002明\tB-PER\002I-PER\n" * 2, "line 1: labeled tokens"),
     ):
-        for skip_empty in (False, "labelled" in message):
+        for skip_empty in (False, "labeled" in message):
             with pytest.raises(InputError, match=message):
                 read_texts(write(tmp_path, "a.txt", content), skip_empty=skip_empty)
     texts = ["甲 O", "他住 B-2 栋。", "吃维生素 B-12", "你好"]

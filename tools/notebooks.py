@@ -1,7 +1,7 @@
 """Chapters: solutions/ is the source, notebooks/ is generated from it.
 
     python tools/notebooks.py generate [--check]       write (or compare) the learner's editions
-    python tools/notebooks.py execute [NAME ...]       run solutions/ afresh and save the outputs
+    python tools/notebooks.py execute [NAME ...]       run solutions/ and save the outputs
     python tools/notebooks.py import FILE.py NOTEBOOK  percent script -> notebook in solutions/
     python tools/notebooks.py export NOTEBOOK FILE.py  and back
 

@@ -183,11 +183,11 @@ def _open(source, layout: Layout, wanted: dict[str, str]) -> tuple[str | Path, s
 
 
 def _refuse_tagged(lines: Sequence[str], where: str | Path) -> None:
-    """Refuse labelled tokens where texts are asked for: most lines are a token and its label."""
+    """Refuse labeled tokens where texts are asked for: most lines are a token and its label."""
     tagged = [number for number, line in enumerate(lines, 1) if _TAGGED.fullmatch(line)]
     if len(tagged) > max(1, sum(not is_blank(line) for line in lines) / 2):
-        problem = f"labelled tokens ({shown(lines[tagged[0] - 1])})"
-        expected = "a text per line; evaluate reads such labelled files, as --test_file"
+        problem = f"labeled tokens ({shown(lines[tagged[0] - 1])})"
+        expected = "a text per line; evaluate reads such labeled files, as --test_file"
         raise InputError(where, problem, expected, tagged[0])
 
 

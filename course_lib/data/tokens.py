@@ -1,7 +1,7 @@
 """A tokenizer's own tokens and ids, faster, and where each token is in the text.
 
 What a WordPiece tokenizer makes of a character depends on this character alone, and how it cuts a
-word on this word. PaddleNLP 2.8.1 finds both out in Python for each text anew. Here it is asked
+word on this word. PaddleNLP 2.8.1 finds both out in Python for each text. Here it is asked
 once and its answers are remembered, so the ids are the same. The tokenizer itself still cuts a text
 that may hold an added or special token, or a mark that normalization would move; with
 COURSE_TOKENIZER=paddlenlp it cuts every text.
