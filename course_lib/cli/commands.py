@@ -131,8 +131,7 @@ def _train(args: argparse.Namespace) -> None:
     from ..tasks.finetuning import fine_tune  # loads Paddle
 
     with output.claim():
-        options = shared.values(args, TRAINING)
-        _, _, metrics = fine_tune(splits, output_dir, baseline=True, **options)
+        metrics = fine_tune(splits, output_dir, baseline=True, **shared.values(args, TRAINING))[2]
     if "baseline" in metrics:
         line = _baseline_line(metrics["baseline"])
         print(f"on {metrics['baseline']['split']}: {line}", file=sys.stderr)
@@ -180,8 +179,7 @@ def _result_lines(results: dict[str, Any]) -> list[str]:
     if len(frame) > MOST_CLASSES:
         frame = frame.nsmallest(MOST_CLASSES, "f1")
     with pd.option_context("display.unicode.east_asian_width", True):
-        table = frame.to_string(float_format="{:.3f}".format).splitlines()
-    lines = table if len(frame) else []
+        lines = frame.to_string(float_format="{:.3f}".format).splitlines() if len(frame) else []
     single = {name: value for name, value in results.items() if isinstance(value, float)}
     told = [f"{name.replace('_', ' ')} {value:.3f}" for name, value in single.items()]
     lines.append(", ".join(told).replace("f1", "F1"))
@@ -225,14 +223,13 @@ def _quickstart(args: argparse.Namespace) -> None:
     from ..tasks.finetuning import fine_tune
 
     output_dir = Path(args.output_dir)
-    output = OutputDir(output_dir, "quickstart", again=True)
     sizes = runtime.profile()
     print(sizes, file=sys.stderr)
     splits = {
         name: data.load_reviews(name, max_examples=getattr(sizes, f"{name}_examples"))
         for name in ("train", "dev", "test")
     }
-    with output.claim():
+    with OutputDir(output_dir, "quickstart", again=True).claim():
         shutil.rmtree(output_dir / LOG_DIR, ignore_errors=True)  # VisualDL would draw both runs
         model, tokenizer, metrics = fine_tune(
             splits,
@@ -242,6 +239,7 @@ def _quickstart(args: argparse.Namespace) -> None:
             max_seq_length=sizes.max_seq_length,
             max_steps=sizes.max_steps,
             seed=args.seed,
+            frozen_layers=2,
         )
     print("\nWhat it learned, on sentences that it has never seen:", file=sys.stderr)
     for result in training.predict(model, list(SENTENCES), tokenizer):

@@ -37,6 +37,7 @@ def fine_tune(
     resume: bool | str = False,
     max_steps: int | None = None,
     baseline: bool = False,
+    frozen_layers: int = 0,
 ) -> tuple[paddle.nn.Layer, Any, dict[str, Any]]:
     """Fine-tune on splits["train"] and save the model.
 
@@ -47,6 +48,7 @@ def fine_tune(
         max_seq_length: tokens; by default what suits task and model.
         model_name_or_path, learning_rate: by default the course's backbone, and its own.
         baseline: also compare a classifier with a linear one on the last of dev and test.
+        frozen_layers: the lowest stay as they are, with the embeddings; the last is always trained.
 
     Returns:
         The model, its tokenizer and the scores for the command's JSON line.
@@ -62,15 +64,16 @@ def fine_tune(
         head=HEADS[task.name],
         problem_type="single_label_classification",
     )
+    if frozen_layers:
+        models.freeze_layers(model, min(frozen_layers, model.config.num_hidden_layers - 1))
     length = task.cut_at(max_seq_length, model)
     # so that predict cuts texts where training did, and knows what they are
     model.config.max_seq_length, model.config.task = length, task.name
     learning_rate = learning_rate or models.suggested_learning_rate(model)
     made = task.for_trainer(splits, tokenizer, length)
-    train_loader, dev_loader = (
-        _loader(made[f"{name}_dataset"], made["data_collator"], batch_size, name == "train", seed)
-        for name in ("train", "eval")
-    )
+    collate = made["data_collator"]
+    train_loader = _loader(made["train_dataset"], collate, batch_size, True, seed)
+    dev_loader = _loader(made["eval_dataset"], collate, batch_size, False, seed)
     about = f"{len(train_ds)} examples, {len(train_ds.label_list or ())} labels, device {device}"
     print(f"{about}, seed {seed}, learning rate {learning_rate:g}", file=sys.stderr)
     steps = len(train_loader) * epochs
@@ -108,11 +111,10 @@ def _estimate(times: list[float]) -> Callable[[int, int], None]:
     """Say once how long the training will take, where no bar says it."""
 
     def after(step: int, total: int) -> None:
-        if len(times) <= FIRST_STEPS:
-            times.append(time.perf_counter())
+        times.append(time.perf_counter())
+        if len(times) == FIRST_STEPS + 1:
             left = (times[-1] - times[0]) / FIRST_STEPS * (total - step)
-            if len(times) > FIRST_STEPS:
-                about = f"{left:.0f} seconds" if left < 100 else f"{left / 60:.0f} minutes"
-                print(f"step {step} of {total}, about {about} left", file=sys.stderr)
+            about = f"{left:.0f} seconds" if left < 100 else f"{left / 60:.0f} minutes"
+            print(f"step {step} of {total}, about {about} left", file=sys.stderr)
 
     return after
