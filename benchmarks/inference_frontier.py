@@ -273,7 +273,7 @@ def write(args: argparse.Namespace) -> None:
     table = {}
     for name, time_ in times.items():
         score = scores[name]
-        lost = {key: round(-100 * score[key], 2) for key in ("difference", "high", "low")}
+        lost = {key: round(0 - 100 * score[key], 2) for key in ("difference", "high", "low")}
         table[name] = {
             "ms_per_row": round(time_["median_ms"] / BATCH, 3),
             "p95_ms_per_row": round(time_["p95_ms"] / BATCH, 3),
