@@ -71,9 +71,7 @@ def fine_tune(
     model.config.max_seq_length, model.config.task = length, task.name
     learning_rate = learning_rate or models.suggested_learning_rate(model)
     made = task.for_trainer(splits, tokenizer, length)
-    collate = made["data_collator"]
-    train_loader = _loader(made["train_dataset"], collate, batch_size, True, seed)
-    dev_loader = _loader(made["eval_dataset"], collate, batch_size, False, seed)
+    train_loader, dev_loader = (_loader(made, of, batch_size, seed) for of in ("train", "eval"))
     about = f"{len(train_ds)} examples, {len(train_ds.label_list or ())} labels, device {device}"
     print(f"{about}, seed {seed}, learning rate {learning_rate:g}", file=sys.stderr)
     steps = len(train_loader) * epochs
@@ -101,9 +99,10 @@ def fine_tune(
     return model, tokenizer, metrics
 
 
-def _loader(dataset, collate: Callable, batch_size: int, shuffle: bool, seed: int) -> DataLoader:
+def _loader(made: Mapping[str, Any], of: str, batch_size: int, seed: int) -> DataLoader:
+    dataset, collate = made[f"{of}_dataset"], made["data_collator"]
     lengths = [len(row["input_ids"]) for row in dataset]
-    sampler = LengthGroupedBatchSampler(lengths, batch_size, shuffle, seed)
+    sampler = LengthGroupedBatchSampler(lengths, batch_size, of == "train", seed)
     return DataLoader(dataset, batch_sampler=sampler, collate_fn=collate, return_list=True)
 
 
