@@ -52,8 +52,6 @@ import pytest
 from nbclient import NotebookClient
 from PIL import Image
 
-# ---- figures: they draw what they are given, in a font that has the glyphs
-
 
 # A glyph that the font lacks is a warning. Sockets are those of earlier tests of this process.
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning", "ignore:the browser")
@@ -355,9 +353,6 @@ def test_a_precision_recall_curve_goes_through_its_threshold():
     assert point.get_xydata().tolist() == [[0.5, 0.5]] and chance.get_ydata()[0] == 0.5
     assert "recall 0.50, precision 0.50" in figure.alt
     assert "recall 0.00, precision 1.00" in precision_recall([0.2], [True], 0.9).alt
-
-
-# ---- widgets: they draw anew, and a saved page shows a figure in their place
 
 
 def predict(texts: list[str]) -> list[dict]:
