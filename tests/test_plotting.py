@@ -52,7 +52,6 @@ import pytest
 from nbclient import NotebookClient
 from PIL import Image
 
-
 # A glyph that the font lacks is a warning. Sockets are those of earlier tests of this process.
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning", "ignore:the browser")
 
