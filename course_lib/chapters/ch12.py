@@ -177,7 +177,7 @@ def compare_vectors(
             epochs = max(4, math.ceil(200 / len(loader)))
             for mode, begin in MODES.items():
                 seed_everything(seed)
-                table = load_embedding(files[begin["file"]], **kept)
+                table = load_embedding(files[str(begin["file"])], **kept)
                 table.set_trainable(begin["trainable"])
                 if kind == "bag":
                     model = BagOfEmbeddings(table, tokenizer.pad_token_id, train_ds.label_list)
