@@ -130,8 +130,11 @@ execute: $(STAMP) ## run solutions/ and save their outputs
 notebooks: $(STAMP) ## write notebooks/ from solutions/
 	$(BIN)/python tools/notebooks.py generate
 
-bench: $(STAMP) ## run benchmarks/; each prints one JSON line
-	@for script in benchmarks/*.py; do \
+# These take up to hours and keep their results in data/results: run them by hand.
+LONG := backbone backbone_answers compress_tasks distillation inference_frontier word_vectors
+
+bench: $(STAMP) ## run the short benchmarks/; each prints one JSON line
+	@for script in $(filter-out $(LONG:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do \
 		echo "== $$script" >&2; $(BIN)/python "$$script" || exit 1; done
 
 # uv resolves one lock for all Python versions and platforms; it lives in an environment of its own.
