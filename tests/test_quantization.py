@@ -17,8 +17,8 @@ from course_lib.compression.static import (
     check_options,
 )
 from course_lib.deploy import Predictor, export_model
-from course_lib.runtime import InputError, seed_everything
-from course_lib.runtime.machine import child_environment
+from course_lib.deploy.paddle_engine import VNNI
+from course_lib.runtime import InputError, machine, seed_everything
 
 import numpy as np
 import paddle
@@ -28,6 +28,8 @@ from paddlenlp import transformers
 from processes import python
 
 WORDS, LENGTH = 120, 24
+# Without VNNI, oneDNN adds pairs of INT8 products in 16 bits, which overflow in these models.
+NEAR = 0.35 if VNNI & machine.cpu().flags else 0.6
 MATRICES = 4 * (5 * 32 * 32 + 2 * 32 * 64 + 32 * 2) / 1e6  # megabytes in FP32
 
 
@@ -97,7 +99,7 @@ def quantized(source, tmp_path_factory):
 def test_every_algorithm_gives_int8_near_fp32(algo, source, reference, tmp_path):
     made = quantize_static(source, tmp_path, make_features(), algo=algo, batch_nums=2)
     predictor = Predictor(made)
-    assert error(predictor.run(make_batch()), reference) < 0.35
+    assert error(predictor.run(make_batch()), reference) < NEAR
     assert int8_operators(predictor)["fc"] == (8, 0)
     assert megabytes(source) - megabytes(made) > 0.55 * MATRICES
 
@@ -121,7 +123,9 @@ def test_the_same_call_gives_the_same_files_in_any_process(source, quantized, tm
         "print(digest(quantize_static(sys.argv[2], sys.argv[3], make_features(), **options)))"
     )
     arguments = [__file__.rpartition("/")[0], str(source), str(tmp_path / "b")]
-    child = python("-c", code, *arguments, env={**child_environment(), "PYTHONHASHSEED": "7"})
+    child = python(
+        "-c", code, *arguments, env={**machine.child_environment(), "PYTHONHASHSEED": "7"}
+    )
     assert child.stdout.strip().splitlines()[-1] == str(digest(quantized))
 
 
@@ -154,7 +158,7 @@ def test_options_that_paddle_obeys_change_the_file(source, quantized, reference,
         source, tmp_path / "w", make_features(), weight_quantize_type="abs_max", **options
     )
     assert megabytes(whole) < megabytes(quantized)
-    assert error(Predictor(whole).run(make_batch()), reference) < 0.35
+    assert error(Predictor(whole).run(make_batch()), reference) < NEAR
 
 
 def test_ready_batches_and_a_loader_give_what_their_features_give(source, tmp_path):
@@ -170,7 +174,7 @@ def test_ready_batches_and_a_loader_give_what_their_features_give(source, tmp_pa
 
 def test_embeddings_are_a_quarter_as_large(source, quantized, reference, tmp_path):
     table = WORDS * 32 * 4 / 1e6
-    for path, bound in ((source, 0.05), (quantized, 0.35)):
+    for path, bound in ((source, 0.05), (quantized, NEAR)):
         made = quantize_embeddings(path, tmp_path / "quant_emb")
         assert made == tmp_path / "quant_emb"
         assert megabytes(path) - megabytes(made) > 0.7 * table
@@ -252,7 +256,7 @@ def test_quantization_aware_training(kind, options, tmp_path):
     expected = expected if isinstance(expected, tuple) else (expected,)
     outputs = predictor.run(make_batch())
     for one, other in zip(outputs, expected, strict=True):  # trained towards 1
-        assert np.abs(one - other.numpy()).mean() < 0.35 * np.abs(other.numpy()).mean()
+        assert np.abs(one - other.numpy()).mean() < NEAR * np.abs(other.numpy()).mean()
     counts = int8_operators(predictor)["fc"]
     assert counts[0] >= 7 and counts[1] == 0
 
