@@ -307,7 +307,7 @@ def test_doccano_says_what_it_can_read(tmp_path):
         (b"{nonsense\n", "line 1: not valid JSON"),
         (json.dumps(array).encode(), r"line 1: the file is a JSON array, .*export as JSONL"),
         (json.dumps(array, indent=1).encode(), r"line 1: the file is a JSON array, .*as JSONL"),
-        ('{"text": "好", "label": []}'.encode(), "no labelled text"),
+        ('{"text": "好", "label": []}'.encode(), "no labeled text"),
     ):
         file.write_bytes(content)
         with pytest.raises(InputError, match=told) as caught:

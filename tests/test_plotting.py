@@ -194,7 +194,7 @@ def test_figure_is_drawn_and_described(name):
 
 @pytest.mark.parametrize("name", ["bars", "matrix", "tree"])  # one style draws all of them
 def test_figure_is_drawn_the_same_whatever_the_settings(name):
-    png, _ = drawn(name)._repr_png_()
+    png, _ = FIGURES[name]()._repr_png_()
     with matplotlib.rc_context({"font.family": "monospace", "axes.facecolor": "black"}):
         assert FIGURES[name]()._repr_png_()[0] == png
 
