@@ -8,6 +8,7 @@ from pathlib import Path
 
 from course_lib.models import patches  # noqa: F401 - puts the operators back
 from course_lib.runtime import stack
+from tools import stacks
 
 import numpy as np
 import paddle
@@ -41,6 +42,15 @@ def test_only_one_module_knows_about_versions():
     assert asks_for_a_version("if paddle.__version__ > '3':\n    pass")
     assert asks_for_a_version("x = 1 if version('paddlenlp') == '2.8.1' else 2")
     assert not asks_for_a_version("print(paddle.__version__)")
+
+
+def test_what_ran_is_kept_under_its_stack(tmp_path, monkeypatch):
+    monkeypatch.setattr(stacks, "RESULTS", tmp_path / "stacks.json")
+    monkeypatch.setattr(stacks, "run", lambda path: {"Setup": stacks.RUNS, "1 A|B": "it fails"})
+    assert stacks.main(["run", "00"]) == 0
+    (kept,) = json.loads((tmp_path / "stacks.json").read_text("utf-8"))[f"Paddle {stack.VERSION}"]
+    assert kept == "00_environment"
+    assert "| 00_environment | 1 A\\|B | it fails |" in stacks.page()
 
 
 def test_static_programs_are_those_of_paddle_2_6_on_both():

@@ -370,6 +370,23 @@ def _is_bar(output: NotebookNode) -> bool:
     return WIDGET in data and re.match(r"\s*\d+%\|", data.get("text/plain", "")) is not None
 
 
+def client_of(notebook: NotebookNode, place: Path, **options):
+    """Return a client that runs a notebook in the directory `place`, by this Python's kernel."""
+    import nbclient
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+
+    return nbclient.NotebookClient(
+        notebook,
+        # No other directories: a kernel "python3" of the user's own would be found first.
+        km=AsyncKernelManager(kernel_spec_manager=KernelSpecManager(kernel_dirs=[])),
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns about Jupyter, not a chapter
+        startup_timeout=600,
+        resources={"metadata": {"path": str(place)}},
+        **options,
+    )
+
+
 def execute(path: Path, profile: str = "cpu", save: bool = True) -> str | None:
     """Run a notebook in a fresh kernel, in its own directory; return what went wrong, if anything.
 
@@ -377,8 +394,6 @@ def execute(path: Path, profile: str = "cpu", save: bool = True) -> str | None:
     be saved is one with the CPU and the shipped defaults.
     """
     import nbclient
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
 
     notebook, place = read(path), "before the first cell"
 
@@ -387,18 +402,14 @@ def execute(path: Path, profile: str = "cpu", save: bool = True) -> str | None:
         line = next((line for line in cell.source.splitlines() if line.strip()), "")
         place = f"cell {cell_index + 1} ({line[:60]!r})"
 
-    client = nbclient.NotebookClient(
+    client = client_of(
         notebook,
-        # No other directories: a kernel "python3" of the user's own would be found first.
-        km=AsyncKernelManager(kernel_spec_manager=KernelSpecManager(kernel_dirs=[])),
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # it warns about Jupyter, not a chapter
+        path.parent,
         timeout=1800,
-        startup_timeout=600,
         record_timing=False,
         store_widget_state=False,
         coalesce_streams=True,  # which also leaves of a rewritten line its last state
         on_cell_execute=remember,
-        resources={"metadata": {"path": str(path.parent)}},
     )
     environment = kernel_environment(COURSE_PROFILE=profile, COURSE_DEVICE="cpu")
     try:

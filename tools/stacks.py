@@ -48,19 +48,9 @@ def sections(notebook) -> dict[str, str]:
 def run(path: Path) -> dict[str, str]:
     """Run one notebook to its end, whatever fails on the way, and return its sections' outcomes."""
     import nbclient
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
 
     notebook = notebooks.read(path)
-    client = nbclient.NotebookClient(
-        notebook,
-        km=AsyncKernelManager(kernel_spec_manager=KernelSpecManager(kernel_dirs=[])),
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],
-        allow_errors=True,
-        timeout=900,
-        startup_timeout=600,
-        resources={"metadata": {"path": str(path.parent)}},
-    )
+    client = notebooks.client_of(notebook, path.parent, allow_errors=True, timeout=900)
     environment = notebooks.kernel_environment(COURSE_PROFILE="smoke", COURSE_DEVICE="cpu")
     try:
         client.execute(cleanup_kc=True, env=environment)
@@ -81,7 +71,7 @@ def run_all(names: list[str]) -> None:
         }
         outcome["seconds"] = round(time.monotonic() - begin)
         results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-        results.setdefault(f"Paddle {stack.paddle_version()}", {})[source.stem] = outcome
+        results.setdefault(f"Paddle {stack.VERSION}", {})[source.stem] = outcome
         ordered = {key: dict(sorted(results[key].items())) for key in sorted(results)}
         with atomic_file(RESULTS) as file:
             file.write(json.dumps(ordered, ensure_ascii=False, indent=1) + "\n")
