@@ -180,16 +180,21 @@ def measure(task: str, args: argparse.Namespace, seeds: Sequence[int], outside) 
 
 def add(result: dict, args: argparse.Namespace, seconds: float) -> None:
     """Put a result into the file of results, with where it comes from."""
-    file = args.output
-    found = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     texts = " --texts TEXTS" if result["task"] in OUTSIDE else ""
-    found[result["task"]] = {
+    entry = {
         "command": f"python benchmarks/backbone.py --tasks {result['task']}{texts}",
         "date": date.today().isoformat(),
         "machine": f"{cpu().model}, {os.environ.get('OMP_NUM_THREADS', 'all')} threads, shared",
         "cpu_seconds": round(seconds),
         **result,
     }
+    record(args.output, entry)
+
+
+def record(file: Path, entry: dict) -> None:
+    """Put the result of one task into a file that may hold others."""
+    found = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    found[entry["task"]] = entry
     with atomic_file(file) as out:
         json.dump(found, out, indent=1)
         out.write("\n")

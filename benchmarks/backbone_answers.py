@@ -11,7 +11,6 @@ choose.py --random --recipes entities. The sentences of entities are the first 1
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from datetime import date
 from pathlib import Path
@@ -19,7 +18,6 @@ from pathlib import Path
 from course_lib import runtime
 from course_lib.data import load_people_daily, load_reviews
 from course_lib.data.spans import bio_spans, look_up, training_names
-from course_lib.runtime import atomic_file
 from course_lib.training import linear_hits
 
 import backbone as benchmark
@@ -91,8 +89,7 @@ def spans(tags: np.ndarray, sentences: list[dict]) -> list[set]:
 
 def add(options: argparse.Namespace, task: str, result: dict) -> None:
     """Put a result into the file of results, with where it comes from."""
-    found = json.loads(options.output.read_text("utf-8")) if options.output.is_file() else {}
-    found[task] = {
+    entry = {
         "task": task,
         "split": "test",
         "command": f"python tools/backbone/choose.py --split test --recipes {task} "
@@ -101,9 +98,7 @@ def add(options: argparse.Namespace, task: str, result: dict) -> None:
         "machine": options.machine,
         **result,
     }
-    with atomic_file(options.output) as out:
-        json.dump(found, out, indent=1)
-        out.write("\n")
+    benchmark.record(options.output, entry)
 
 
 if __name__ == "__main__":

@@ -261,10 +261,28 @@ def one_step(args: argparse.Namespace, seed: int, step: str) -> None:
 def fine_tune(args: argparse.Namespace, model, tokenizer, rows: dict, seed: int, work: Path):
     """As data/backbone/README.md says; the model goes into `work`/model."""
     freeze_layers(model, 2)
+    rate = suggested_learning_rate(model)
+    train(CourseTrainer, model, tokenizer, rows["train"], args.epochs, rate, seed, work)
+    model.save_pretrained(str(work / "model"))
+    tokenizer.save_pretrained(str(work / "model"))
+
+
+def train(
+    kind: type[CourseTrainer],
+    model,
+    tokenizer,
+    rows,
+    epochs,
+    rate,
+    seed: int,
+    work: Path,
+    **options,
+) -> None:
+    """Train on rows of features by one of the course's trainers; nothing stays frozen."""
     training = TrainingArguments(
         output_dir=str(work / "training"),
-        num_train_epochs=args.epochs,
-        learning_rate=suggested_learning_rate(model),
+        num_train_epochs=epochs,
+        learning_rate=rate,
         per_device_train_batch_size=16,
         warmup_ratio=0.1,
         weight_decay=0.01,
@@ -272,18 +290,16 @@ def fine_tune(args: argparse.Namespace, model, tokenizer, rows: dict, seed: int,
         seed=seed,
         **quiet(),
     )
-    CourseTrainer(
+    kind(
         model=model,
         args=training,
         data_collator=DataCollatorWithPadding(tokenizer),
-        train_dataset=rows["train"],
+        train_dataset=rows,
         tokenizer=tokenizer,
         group_by_length=True,
+        **options,
     ).train()
-    for parameter in model.parameters():
-        parameter.stop_gradient = False
-    model.save_pretrained(str(work / "model"))
-    tokenizer.save_pretrained(str(work / "model"))
+    freeze_layers(model, 0)
 
 
 def compress(

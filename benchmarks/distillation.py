@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -42,7 +41,7 @@ from course_lib.data import load_people_daily, load_reviews
 from course_lib.data.spans import bio_spans, look_up, training_names
 from course_lib.deploy import Predictor, export_model
 from course_lib.models import freeze_layers, load_backbone, save_model
-from course_lib.runtime import atomic_file, seed_everything, select_device
+from course_lib.runtime import atomic_file, data_dir, machine, seed_everything, select_device
 from course_lib.tasks.labels import tfidf_learner
 from course_lib.tasks.tagging import BackboneTagger, LacTagger, predict_tags, train_tagger
 from course_lib.training import paired_bootstrap, paired_bootstrap_f1, span_counts
@@ -50,10 +49,8 @@ from course_lib.training import paired_bootstrap, paired_bootstrap_f1, span_coun
 import numpy as np
 import paddle
 from paddle.nn import functional
-from paddlenlp.transformers import AutoModelForTokenClassification, AutoTokenizer
 from paddlenlp.utils.log import logger
 
-ROOT = Path(__file__).resolve().parents[1]
 TOKENS, LABELED, TEXTS = 96, 2000, 6000
 SENTENCES = {"gold": 2000, "silver": 2000}  # of People's Daily
 TEST_SENTENCES, CHARACTERS = 1000, 48  # of each sentence the first so many
@@ -80,7 +77,7 @@ def main() -> None:
     add("--work", required=True, type=Path, help="a directory that keeps what is done")
     add("--seeds", type=int, nargs="+", default=[42, 43, 44], help="of the Bi-LSTM; %(default)s")
     add("--parts", nargs="+", default=PARTS_OF_RUN, help="to do now; default: all")
-    add("--output", type=Path, default=ROOT / "data" / "results" / "distillation.json")
+    add("--output", type=Path, default=data_dir() / "results" / "distillation.json")
     args = parser.parse_args()
     select_device("cpu")
     logger.set_level("ERROR")
@@ -140,8 +137,7 @@ def fine_tuned(args: argparse.Namespace) -> dict:
     freeze_layers(model, 2)
     rows, labels = reviews("labeled", tokenizer)
     train_on(model, rows, hard(model, labels), epochs=2, learning_rate=3e-4, batch_size=16)
-    for parameter in model.parameters():
-        parameter.stop_gradient = False
+    freeze_layers(model, 0)
     save_model(model, tokenizer, args.work / "model")
     return {"score": None}
 
@@ -239,10 +235,10 @@ def cut(example: dict) -> dict:
 
 def new_tagger(labels: list[str]) -> BackboneTagger:
     seed_everything(42)
-    backbone = str(ROOT / "data" / "backbone")
-    model = AutoModelForTokenClassification.from_pretrained(backbone, num_classes=len(labels))
+    shipped = data_dir() / "backbone"
+    model, tokenizer = load_backbone(shipped, label_list=labels, head="TokenClassification")
     freeze_layers(model, 2)
-    return BackboneTagger(model, AutoTokenizer.from_pretrained(backbone), labels, crf=False)
+    return BackboneTagger(model, tokenizer, labels, crf=False)
 
 
 def learn(tagger: BackboneTagger, rows: list[dict], epochs: int) -> None:
@@ -259,7 +255,7 @@ def write(args: argparse.Namespace) -> None:
     result = {
         "command": "python benchmarks/distillation.py --work outputs/distillation",
         "date": date.today().isoformat(),
-        "machine": processor(),
+        "machine": f"{machine.cpu().model}, one thread, shared with other work",
         "cpu_minutes": round(sum(each["seconds"] for each in found.values()) / 60),
         "units": sorted(found),
         "seeds": sorted({int(name.split()[-1]) for name in found if " " in name}),
@@ -274,12 +270,6 @@ def write(args: argparse.Namespace) -> None:
     with atomic_file(args.output) as file:
         json.dump(result, file, ensure_ascii=False, indent=1)
         file.write("\n")
-
-
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if sys.platform == "linux" else []
-    named = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
-    return f"{named[0] if named else platform.processor()}, one thread, shared with other work"
 
 
 def review_table(found: dict) -> dict:

@@ -17,7 +17,6 @@ paired bootstrap. Each stage keeps its files below --work, and is not done twice
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import os
 import sys
@@ -28,6 +27,7 @@ from functools import partial
 from pathlib import Path
 
 import course_lib  # noqa: F401 - before paddle
+from course_lib.chapters.ch09 import shallow
 from course_lib.compression import DistillTrainer, compare, importance, prune, quantize_static
 from course_lib.compression.pruning import load_pruned
 from course_lib.data import convert_example, load_reviews
@@ -39,9 +39,9 @@ from course_lib.training import CourseTrainer
 
 import numpy as np
 import paddle
+from compression import train
 from paddlenlp.data import DataCollatorWithPadding
 from paddlenlp.datasets import MapDataset
-from paddlenlp.trainer import TrainingArguments
 from paddlenlp.utils.log import logger
 
 LENGTH, BATCH, HELD_OUT, SEED = 128, 32, 512, 42
@@ -80,7 +80,7 @@ def main() -> None:
     if args.again:
         (args.work / "speed.json").unlink(missing_ok=True)
     for name, stage in stages(args):
-        file = args.work / f"{name.replace('/', '_')}.json"
+        file = record(args, name)
         if file.is_file():
             continue
         if args.stages <= 0:
@@ -108,7 +108,13 @@ def stages(args: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict]]]
     yield "test", partial(accuracy, args)
 
 
+def record(args: argparse.Namespace, name: str) -> Path:
+    """Where the numbers of a stage are kept."""
+    return args.work / f"{name.replace('/', '_')}.json"
+
+
 def place(args: argparse.Namespace, name: str) -> Path:
+    """Where a model is kept."""
     return args.work / "models" / name.replace("/", "_").replace(", ", "-").replace(" ", "-")
 
 
@@ -124,37 +130,9 @@ def labels_of(args: argparse.Namespace, split: str) -> list[int]:
 # ---- training
 
 
-def train(kind: type[CourseTrainer], model, tokenizer, rows, epochs, rate, work: Path, **options):
-    arguments = TrainingArguments(
-        output_dir=str(work / "training"),
-        num_train_epochs=epochs,
-        learning_rate=rate,
-        per_device_train_batch_size=16,
-        warmup_ratio=0.1,
-        weight_decay=0.01,
-        save_strategy="no",
-        logging_steps=1000,
-        disable_tqdm=True,
-        report_to=[],
-        device="cpu",
-        seed=SEED,
-    )
-    kind(
-        model=model,
-        args=arguments,
-        data_collator=DataCollatorWithPadding(tokenizer),
-        train_dataset=MapDataset(rows),
-        tokenizer=tokenizer,
-        group_by_length=True,
-        **options,
-    ).train()
-    for parameter in model.parameters():
-        parameter.stop_gradient = False
-    model.eval()
-
-
 def finish(args: argparse.Namespace, model, tokenizer, name: str) -> dict:
     """Save and export a model; gives its accuracy on dev."""
+    model.eval()
     save_model(model, tokenizer, place(args, name) / "model")
     path = export_model(model, place(args, name) / "fp32", tokenizer, LENGTH)
     return {"dev": dev_scores(args, {name: path}, tokenizer)[name]}
@@ -171,8 +149,9 @@ def teacher(args: argparse.Namespace) -> dict:
     dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
     model, tokenizer = load_backbone(label_list=labels, **dropout)
     freeze_layers(model, 1)
-    rate, rows = suggested_learning_rate(model), rows_of(args, "train", tokenizer)
-    train(CourseTrainer, model, tokenizer, rows, args.epochs, rate, place(args, "teacher"))
+    rate, rows = suggested_learning_rate(model), MapDataset(rows_of(args, "train", tokenizer))
+    work = place(args, "teacher")
+    train(CourseTrainer, model, tokenizer, rows, args.epochs, rate, SEED, work)
     return finish(args, model, tokenizer, "teacher")
 
 
@@ -189,23 +168,14 @@ def student(args: argparse.Namespace, name: str) -> dict:
     held_out = [rows[i] for i in order[: min(HELD_OUT, len(rows) // 4)]]
     collate = DataCollatorWithPadding(tokenizer)
     batches = [collate(held_out[i : i + BATCH]) for i in range(0, len(held_out), BATCH)]
-    smaller = shallow(model, layers)
+    # the lowest layers, and the last one, which the head knows
+    smaller = shallow(model, [*range(layers - 1), model.config.num_hidden_layers - 1])
     cut = prune(smaller, width, *importance(smaller, batches))
-    rest = [rows[i] for i in order[len(held_out) :]]
+    rest = MapDataset([rows[i] for i in order[len(held_out) :]])
     options = {"teacher": model, "hidden_weight": 0.1 if layers == 4 else 0.0}
     rate, work = args.learning_rate, place(args, name)
-    train(DistillTrainer, cut, tokenizer, rest, args.student_epochs, rate, work, **options)
+    train(DistillTrainer, cut, tokenizer, rest, args.student_epochs, rate, SEED, work, **options)
     return finish(args, cut, tokenizer, name)
-
-
-def shallow(model: paddle.nn.Layer, layers: int) -> paddle.nn.Layer:
-    """A copy with the lowest layers and the last one, which the head knows."""
-    smaller = copy.deepcopy(model)
-    encoder = smaller.ernie.encoder
-    kept = [*list(encoder.layers)[: layers - 1], encoder.layers[-1]]
-    encoder.layers, encoder.num_layers = paddle.nn.LayerList(kept), layers
-    smaller.config.num_hidden_layers = layers
-    return smaller
 
 
 # ---- static models
@@ -229,7 +199,7 @@ def static_models(args: argparse.Namespace) -> dict[str, Predictor]:
     """All models, the teacher first; and the teacher without oneDNN."""
     models = {}
     for name in ("teacher", *args.students):
-        kept = json.loads((args.work / f"{name.replace('/', '_')} int8.json").read_text())
+        kept = json.loads(record(args, f"{name} int8").read_text())
         for title, directory in ((name, "fp32"), (f"{name} int8", kept["algo"])):
             models[title] = Predictor(place(args, name) / directory, threads=args.threads)
     path = place(args, "teacher") / "fp32"
@@ -267,7 +237,7 @@ def accuracy(args: argparse.Namespace) -> dict:
 
 
 def write(args: argparse.Namespace) -> None:
-    done = {name: json.loads(file.read_text()) for name, file in files(args)}
+    done = {name: json.loads(record(args, name).read_text()) for name, _ in stages(args)}
     times, scores = done["speed"]["models"], done["test"]["models"]
     base = min(times[name]["median_ms"] for name in ("teacher", "teacher without oneDNN"))
     table = {}
@@ -300,11 +270,6 @@ def write(args: argparse.Namespace) -> None:
     with atomic_file(args.output) as target:
         json.dump(result, target, indent=1)
     print(json.dumps(result))
-
-
-def files(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
-    for name, _ in stages(args):
-        yield name, args.work / f"{name.replace('/', '_')}.json"
 
 
 if __name__ == "__main__":

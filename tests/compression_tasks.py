@@ -76,9 +76,10 @@ def small(tokenizer, kind=transformers.ErnieConfig, **config):
     )
 
 
-def sequence_task():
+def sequence_task(family="Electra"):
     _, words = trained()  # an export traces ELECTRA's head, too
-    model = transformers.ElectraForSequenceClassification(small(words, transformers.ElectraConfig))
+    config = small(words, getattr(transformers, f"{family}Config"))
+    model = getattr(transformers, f"{family}ForSequenceClassification")(config)
     return model, words, features(words), DataCollatorWithPadding(words)
 
 

@@ -75,19 +75,19 @@ def test_python_version(version, level):
 
 def test_what_differs_from_the_lock_is_named_with_its_fix(tmp_path):
     assert "all packages of" in doctor._pins().message  # as locked, or the tests mean little
-    here = doctor._version("tornado")
+    here = doctor.stack.version("tornado")
     for pin, found in (
         ("tornado==5.0", f"tornado is {here} instead of"),
         ("no-such==1", "missing"),
     ):
-        (tmp_path / "cpu.txt").write_text(f"numpy=={doctor._version('numpy')}\n{pin}\n")
+        (tmp_path / "cpu.txt").write_text(f"numpy=={doctor.stack.version('numpy')}\n{pin}\n")
         pins = doctor._pins(tmp_path)
         assert levels([pins]) == [NOTICE] and found in pins.message
         assert "make LOCK=cpu env" in pins.fix
 
 
 def test_both_builds_of_paddle_at_once_are_broken(monkeypatch):
-    monkeypatch.setattr(doctor, "_version", lambda name: "2.6.2" if "paddlep" in name else "")
+    monkeypatch.setattr(doctor.stack, "version", lambda name: "2.6.2" if "paddlep" in name else "")
     assert levels([doctor._packages()]) == [BROKEN]
 
 

@@ -27,20 +27,11 @@ from course_lib.deploy import Predictor
 from course_lib.runtime import InputError, atomic_file, select_device
 
 import compression_tasks as tasks
-from paddlenlp.data import DataCollatorWithPadding
-from paddlenlp.transformers import BertConfig, BertForSequenceClassification
-
-
-def bert_task() -> tuple:
-    _, tokenizer = tasks.trained()
-    model = BertForSequenceClassification(tasks.small(tokenizer, BertConfig))
-    return model, tokenizer, tasks.features(tokenizer), DataCollatorWithPadding(tokenizer)
-
 
 PAGE = ROOT / "docs" / "compression_state.md"
 TASKS = {
     "ERNIE, sequence classification": None,
-    "BERT, sequence classification": bert_task,
+    "BERT, sequence classification": lambda: tasks.sequence_task("Bert"),
     "ERNIE, token classification": tasks.token_task,
     "BERT, question answering": tasks.answer_task,
     "ERNIE, question answering": lambda: tasks.answer_task("Ernie"),

@@ -31,8 +31,6 @@ PACKAGES = ("paddle", "paddlenlp", "paddleslim")
 SHOWN = ("paddlenlp", "paddleslim", "visualdl", "jupyterlab", "ipywidgets", "nbval", "matplotlib")
 SHOWN += ("numpy", "snownlp")
 
-_version = stack.version
-
 _IMPORTS = """
 import sys
 import PACKAGE
@@ -74,11 +72,11 @@ def _python(version: Sequence[int] = sys.version_info[:3]) -> _Finding:
 
 def _packages() -> _Finding:
     """Report the packages that people ask about first, or that both builds are installed."""
-    builds = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if _version(name)]
+    builds = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if stack.version(name)]
     if len(builds) == 2:
         problem = f"{' and '.join(builds)} are both installed and overwrite each other"
         return _Finding(BROKEN, "packages", problem, REINSTALL)
-    shown = [f"{name} {_version(name)}" for name in (*builds, *SHOWN) if _version(name)]
+    shown = [f"{name} {stack.version(name)}" for name in (*builds, *SHOWN) if stack.version(name)]
     return _Finding(OK, "packages", ", ".join(shown) or "none of the course's")
 
 
@@ -100,7 +98,7 @@ def _pins(requirements: Path = ROOT / "requirements") -> _Finding:
         return _Finding(OK, "pins", f"all packages of {lock.name} as locked")
     problem = f"not compared: pip {end}"
     if first := re.search(r"requirement (\S+)==(\S+)", output):
-        problem = f"{first[1]} is {_version(first[1]) or 'missing'} instead of {first[2]}"
+        problem = f"{first[1]} is {stack.version(first[1]) or 'missing'} instead of {first[2]}"
         problem += f" in {lock.name}; others may differ, too"
     fix = f"run `make LOCK={lock.stem} env` in a checkout of the course"
     return _Finding(NOTICE, "pins", problem, fix)
