@@ -46,11 +46,11 @@ def test_only_one_module_knows_about_versions():
 
 def test_what_ran_is_kept_under_its_stack(tmp_path, monkeypatch):
     monkeypatch.setattr(stacks, "RESULTS", tmp_path / "stacks.json")
-    monkeypatch.setattr(stacks, "run", lambda path: {"Setup": stacks.RUNS, "1 A|B": "it fails"})
+    monkeypatch.setattr(stacks, "run", lambda path: {"Setup": stacks.RUNS, "1 A": "it|fails"})
     assert stacks.main(["run", "00"]) == 0
     (kept,) = json.loads((tmp_path / "stacks.json").read_text("utf-8"))[f"Paddle {stack.VERSION}"]
     assert kept == "00_environment"
-    assert "| 00_environment | 1 A\\|B | it fails |" in stacks.page()
+    assert "| 00_environment | 1 A | it\\|fails |" in stacks.page()
 
 
 def test_static_programs_are_those_of_paddle_2_6_on_both():

@@ -184,7 +184,7 @@ def _edges(values: Callable[[np.ndarray], np.ndarray], intervals: int) -> np.nda
         widest = np.lexsort((-np.diff(edges), -change))[:count]
         middles = (edges[widest] + edges[widest + 1]) / 2
         edges, scores = np.append(edges, middles), np.append(scores, values(middles))
-        order = np.argsort(edges)
+        order = np.argsort(edges, kind="stable")
         edges, scores = edges[order], scores[order]
     return edges
 

@@ -108,7 +108,7 @@ class FillWords:
         characters = list(text)
         for place, row in zip(hidden, rows, strict=True):
             row[ids[place]] = -np.inf
-            best = np.argsort(-row)[: 4 * self.top]
+            best = np.argsort(-row, kind="stable")[: 4 * self.top]
             best = best[self.chinese[best]][: self.top]
             if len(best):
                 drawn = random.choice(best, p=softmax(row[best]))
