@@ -59,7 +59,9 @@ def main() -> None:
     )
     hits = np.array([answer["label"] for answer in answers]) == np.array(test_ds.label_list)[labels]
 
-    linear = make_pipeline(TfidfVectorizer(analyzer="char", ngram_range=(1, 3)), LinearSVC(random_state=0))
+    linear = make_pipeline(
+        TfidfVectorizer(analyzer="char", ngram_range=(1, 3)), LinearSVC(random_state=0)
+    )
     linear.fit([e["text"] for e in train_ds], [e["label"] for e in train_ds])
     linear_hits = linear.predict([e["text"] for e in test_ds]) == labels
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from course_lib.notebook.checks import attempted, solved
 from course_lib.runtime import InputError
 from course_lib.runtime.settings import PROFILES
-from tools import exercises, notebooks
+from tools import exercises, notebooks, translate
 
 import nbformat
 import numpy as np
@@ -299,9 +299,9 @@ def test_every_exercise_tells_blank_wrong_and_right_apart(path):
 # The tool
 
 
-def rewrite(course: Path, script: str) -> Path:
-    """Import a script as the chapter 90_demo."""
-    path = course / "solutions" / "90_demo.ipynb"
+def rewrite(course: Path, script: str, name: str = "90_demo") -> Path:
+    """Import a script as a chapter."""
+    path = course / "solutions" / f"{name}.ipynb"
     (course / "demo.py").write_text(script, encoding="utf-8")
     notebooks.import_script(course / "demo.py", path)
     return path
@@ -661,7 +661,8 @@ def test_generated_notebooks_are_tracked_with_their_sources():
     if listed.returncode:
         pytest.skip("not a git checkout")
     files = {file for file in listed.stdout.split() if re.fullmatch(r"notebooks/.*\.ipynb", file)}
-    assert files == {f"notebooks/{path.name}" for path in CHAPTERS}
+    chinese = [f"zh/{path.name}" for path in translate.editions()]
+    assert files == {f"notebooks/{name}" for name in [*(p.name for p in CHAPTERS), *chinese]}
 
 
 def test_the_readme_lists_every_chapter_with_its_times():

@@ -1,6 +1,7 @@
 """Chapters: solutions/ is the source, notebooks/ is generated from it.
 
-    python tools/notebooks.py generate [--check]       write (or compare) the learner's editions
+    python tools/notebooks.py generate [--check]       write (or compare) the learner's editions,
+                                                       and the Chinese ones (tools/translate.py)
     python tools/notebooks.py execute [NAME ...]       run solutions/ and save the outputs
     python tools/notebooks.py import FILE.py NOTEBOOK  percent script -> notebook in solutions/
     python tools/notebooks.py export NOTEBOOK FILE.py  and back
@@ -243,6 +244,8 @@ def learner_edition(notebook: NotebookNode, where: str | os.PathLike = "notebook
         if cell.cell_type == "code" and cell.source.startswith(CHECK_OUTPUT):
             cell["source"] = cell.source.partition("\n")[2]
     course = {"generated": work_digest(result)}
+    if "language" in notebook.metadata.get("course", {}):
+        course["language"] = notebook.metadata.course.language
     result["metadata"] = nbformat.from_dict({**METADATA, "course": course})
     return result
 
@@ -282,7 +285,7 @@ def _cell_metadata(cell: NotebookNode) -> NotebookNode:
 
 
 def generate(check: bool = False, force: bool = False) -> list[Path]:
-    """Write notebooks/ and the README's picture from solutions/; return the files that differed.
+    """Write notebooks/, the Chinese editions and the README's picture; return what differed.
 
     With `check` they are only compared. Notebooks of other names are left alone.
 
@@ -293,9 +296,13 @@ def generate(check: bool = False, force: bool = False) -> list[Path]:
     sources = chapters()
     if not sources:
         raise InputError(SOLUTIONS, "holds no chapters", "NN_name.ipynb to generate from")
-    editions = {
-        LEARNERS / path.name: learner_edition(read(path), path.relative_to(ROOT))
-        for path in sources
+    from tools import translate  # which imports this module
+
+    chinese = translate.editions()
+    books = {path: read(path) for path in sources} | chinese
+    editions = chinese | {
+        LEARNERS / path.relative_to(SOLUTIONS): learner_edition(book, path.relative_to(ROOT))
+        for path, book in books.items()
     }
     changed = [path for path, edition in editions.items() if not _holds(path, edition)]
     if not check:
@@ -307,6 +314,7 @@ def generate(check: bool = False, force: bool = False) -> list[Path]:
                     "it moved or renamed first (or --force, which loses that work)",
                 )
         for path in changed:
+            path.parent.mkdir(parents=True, exist_ok=True)
             write(editions[path], path)
     target, picture = ROOT / "docs" / "quick_start.png", readme_picture()
     if picture is not None and (not target.exists() or target.read_bytes() != picture):
