@@ -86,7 +86,7 @@ lint: $(STAMP) ## ruff (notebooks included), order of imports, types, size of th
 # One process a core, with one thread each: the small models of the course gain little from a second
 # thread. More than four would want more than 8 GB of memory.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
-PYTEST := -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=12
 # The Chinese editions hold the same code and the same outputs, so nothing of them runs.
 NBVAL := --nbval-lax --nbval-kernel-startup-timeout 600 --nbval-sanitize-with tests/nbval_sanitize.cfg \
 	--ignore-glob "*/zh"
