@@ -86,3 +86,8 @@ def test_a_hint_keeps_its_values(chapter, text):
 
 def test_the_course_is_translated_without_gaps():
     assert list(translate.problems()) == []
+
+
+def test_code_may_be_wrapped_where_it_likes():
+    english, chinese = "Use `f(a,\nb)`. A **loop** or `g` in", "用 `f(a, b)`。**循环**或 `g`"
+    assert list(translate.differences(english, chinese)) == []

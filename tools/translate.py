@@ -397,13 +397,17 @@ def differences(english: str, chinese: str) -> Iterator[str]:
         yield "has no Chinese in it"
     kept = {
         "the link": r"\]\(([^)\s]+)\)",
-        "the code": r"(?<!`)`([^`\n]+)`(?!`)",
+        "the code": r"(?<!`)`((?:[^`\n]|\n(?!\n))+)`(?!`)",
         "the number": r"(?<![\w.,])(\d+[.,]\d[\d.,]*\d|\d+\.\d|\d\d+)(?![\w])",
         "the tag": r"<(\w+)>",
         "the formula": r"\$([^$\n]+)\$",
     }
     for what, pattern in kept.items():
-        for found in sorted(set(re.findall(pattern, english)) - set(re.findall(pattern, chinese))):
+        needed, there = (
+            {" ".join(found.split()) for found in re.findall(pattern, text)}
+            for text in (english, chinese)
+        )
+        for found in sorted(needed - there):
             if what != "the number" or found not in chinese:
                 yield f"lacks {what} {found}"
 
