@@ -26,7 +26,7 @@ if attempted("91-double", double(2)):
     assert double(3) == 6, f"Twice 3 is not {double(3)!r:>2}: " "look {here}."
     solved("91-double")
 '''
-CHINESE = "# 共 12,000 词的一章，前面是[第一章](90_a.ipynb)和 `this` [页面](../docs/x.md)"
+CHINESE = "# 共 12,000 词的一章\n前面是[第一章](90_a.ipynb)，\n和 `this` [页面](../docs/x.md)"
 MESSAGES = {
     "Return twice the number.": "返回该数的两倍。",
     'the "product" by hand': "手算“乘积”",
@@ -55,7 +55,8 @@ def test_an_edition_says_all_in_chinese_and_does_the_same(chapter):
     assert list(translate.problems()) == []
     notebooks.generate()
     made = notebooks.read(notebooks.SOLUTIONS / "zh" / "91_b.ipynb")
-    assert "[第一章](../90_a.ipynb)和 `this` [页面](../../docs/x.md)" in made.cells[0].source
+    prose = "一章\n前面是[第一章](../90_a.ipynb)，和 `this` [页面](../../docs/x.md)"
+    assert prose in made.cells[0].source  # in one line, where Chinese has no space
     assert '"""返回该数的两倍。"""' in made.cells[1].source
     with pytest.raises(AssertionError, match=r'3 的"两倍"不是12\n\{看\}'):
         exec(made.cells[1].source.replace("2 *", "4 *") + "\n" + made.cells[2].source, {})

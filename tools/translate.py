@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -46,6 +47,11 @@ KEEP = "="  # in place of a translation: the text stays as it is
 LINK = re.compile(r"(\]\(|<img [^>]*src=\")(?!https?:|mailto:|data:|#)([^)#\"\s]+)")
 CHINESE = re.compile(r"[\u3400-\u9fff]")
 DIRECTIVE = re.compile(r"#\s*(noqa|fmt|type|ruff|NBVAL|#)|#+\s*(BEGIN|END) SOLUTION")
+# Between Chinese and Chinese; after a punctuation mark also before Latin letters and code.
+BREAK = re.compile(
+    r"(?<=[\u3400-\u9fff])\n(?=[\u3400-\u9fff（“《])"
+    r"|(?<=[，。：；、？！）”》])\n(?=[\u3400-\u9fff（“《`\[A-Za-z])"
+)
 LABELS = {"set_title", "set_xlabel", "set_ylabel", "suptitle", "title", "xlabel", "ylabel"}
 
 
@@ -280,6 +286,20 @@ def skeleton(source: str) -> str:
 # The edition
 
 
+def joined(text: str) -> str:
+    """Join lines that a browser would join with a space, which Chinese does not have there."""
+    lines: list[str] = []
+    fenced = False
+    for line in text.split("\n"):
+        fenced ^= line.startswith("```")
+        before = lines[-1] if lines and not fenced else "#"
+        if not before.startswith(("#", "|")) and BREAK.search(f"{before[-1:]}\n{line[:1]}"):
+            lines[-1] += line
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def relink(text: str, chapters: set[str]) -> str:
     """Let relative links of a chapter point from solutions/zh/; `chapters` are the Chinese ones."""
     return LINK.sub(
@@ -309,7 +329,7 @@ def edition(
             continue
         block = blocks.get(cell.id)
         if block and not block.todo and block.digest == digest(cell.source):
-            cell["source"] = block.text
+            cell["source"] = joined(block.text)
             if labels and cell.source.startswith("*图"):
                 first, gap, rest = cell.source.partition("\n\n")
                 explained = f"{first}\n\n*图中文字：{'；'.join(dict.fromkeys(labels))}*"
@@ -395,10 +415,13 @@ def differences(english: str, chinese: str) -> Iterator[str]:
         yield f"has headings {levels[1]} instead of {levels[0]}"
     if not CHINESE.search(chinese) and len(re.findall("[A-Za-z]+", english)) > 3:
         yield "has no Chinese in it"
+    inline = (each for token in MarkdownIt().parse(chinese) for each in token.children or [])
+    if any(each.type == "text" and "**" in each.content for each in inline):
+        yield "has ** that is not read as bold: no punctuation before a closing **"
     kept = {
         "the link": r"\]\(([^)\s]+)\)",
         "the code": r"(?<!`)`((?:[^`\n]|\n(?!\n))+)`(?!`)",
-        "the number": r"(?<![\w.,])(\d+[.,]\d[\d.,]*\d|\d+\.\d|\d\d+)(?![\w])",
+        "the number": r"(?<![\w.,])(\d+[.,]\d[\d.,]*\d|\d+\.\d|\d\d+)(?!\w| million| billion)",
         "the tag": r"<(\w+)>",
         "the formula": r"\$([^$\n]+)\$",
     }
