@@ -58,7 +58,7 @@ def test_the_skeleton_is_a_chapter(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("number", "title", "problem"),
-    [(0, "Again", "taken by 00_env"), (100, "Far", "two digits"), (12, "词", "English words")],
+    [("00", "Again", "taken by 00_env"), ("4", "Far", "two digits"), ("12", "词", "English words")],
 )
 def test_what_makes_no_chapter_is_refused(tmp_path, monkeypatch, number, title, problem):
     monkeypatch.setattr(new_chapter.notebooks, "SOLUTIONS", tmp_path)
@@ -66,3 +66,16 @@ def test_what_makes_no_chapter_is_refused(tmp_path, monkeypatch, number, title, 
     (tmp_path / "00_env.ipynb").touch()
     with pytest.raises(InputError, match=problem):
         new_chapter.write_chapter(number, title)
+
+
+def test_a_chapter_with_a_letter_comes_before_the_one_of_its_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(new_chapter.notebooks, "SOLUTIONS", tmp_path)
+    for name in ("03_a", "04_b", "04a_c", "05_d"):
+        (tmp_path / f"{name}.ipynb").touch()
+    found = [path.stem for path in new_chapter.notebooks.chapters()]
+    assert found == ["03_a", "04a_c", "04_b", "05_d"]
+    assert [path.stem for path in new_chapter.notebooks.chapters(["04"])] == ["04_b"]
+    rows = [f"| [{name[:-2]} · Title](x) | | | |\n" for name in ("03_a", "04_b", "05_d")]
+    (tmp_path / "README.md").write_text("".join(rows), encoding="utf-8")
+    monkeypatch.setattr(new_chapter, "ROOT", tmp_path)
+    assert new_chapter.with_row("04a", "New", "04a_c").splitlines()[1].startswith("| [04a · New")

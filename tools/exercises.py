@@ -61,7 +61,7 @@ def to_nbgrader(cell: NotebookNode, where: str) -> None:
         name = cell.metadata.pop(role, None)
         if name is None:
             continue
-        if not isinstance(name, str) or not re.fullmatch(r"\d\d-[a-z0-9-]+", name):
+        if not isinstance(name, str) or not re.fullmatch(r"\d\d[a-z]?-[a-z0-9-]+", name):
             raise InputError(where, f"{role}={name!r}", f'a name such as {role}="01-long-share"')
         points = cell.metadata.pop("points", None)
         if role == "check" and (not isinstance(points, int) or points < 1):
@@ -103,10 +103,10 @@ def check_exercises(notebook: NotebookNode, where: str | os.PathLike) -> None:
     """Raise InputError unless each exercise is one answer with its check in the next cell.
 
     Args:
-        where: path of the notebook; a name that begins with two digits is that of a chapter, whose
-            exercises begin with the same digits.
+        where: path of the notebook; a name such as 04_ or 04a_... is that of a chapter, whose
+            exercises begin with the same number.
     """
-    chapter = re.match(r"\d\d(?=_)", Path(where).name)
+    chapter = re.match(r"\d\d[a-z]?(?=_)", Path(where).name)
     seen: dict[str, int] = {}
     pending = None  # the answer in the cell before
     for number, cell in enumerate(notebook.cells, 1):

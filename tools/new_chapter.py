@@ -170,23 +170,23 @@ each value twice => three values out
 """
 
 
-def write_chapter(number: int, title: str, companion: bool = False) -> list[Path]:
+def write_chapter(number: str, title: str, companion: bool = False) -> list[Path]:
     """Write the skeleton of chapter `number` and return the files that are new or changed.
 
     Raises:
         InputError: the number is taken or out of range, or the title makes no file name.
     """
     words = "_".join(re.findall(r"[a-z0-9]+", title.lower()))
-    taken = sorted(notebooks.SOLUTIONS.glob(f"{number:02}_*.ipynb"))
-    if not 0 <= number <= 99 or taken:
+    taken = sorted(notebooks.SOLUTIONS.glob(f"{number}_*.ipynb"))
+    if not re.fullmatch(r"\d\d[a-z]?", number) or taken:
         problem = f"is taken by {taken[0].name}" if taken else "has no two digits"
-        raise InputError(f"chapter {number}", problem, "a free number from 0 to 99")
+        raise InputError(f"chapter {number}", problem, "a free number, such as 21 or 04a")
     if not title.isascii() or not words:
         raise InputError("title", f"{title!r} makes no file name", "English words")
     first = notebooks.chapters(["00"])[0]
     setup = next(cell.source for cell in notebooks.read(first).cells if cell.cell_type == "code")
     quiz = "\n#\n".join(QUESTION.format(n) for n in range(1, 6))
-    name, nn = f"{number:02}_{words}", f"{number:02}"
+    name, nn = f"{number}_{words}", number
     script = CHAPTER.replace("NN", nn).replace("TITLE", title)
     script = script.replace("SETUP", setup).replace("QUIZ", quiz)
     chapter = notebooks.SOLUTIONS / f"{name}.ipynb"
@@ -208,8 +208,9 @@ def write_chapter(number: int, title: str, companion: bool = False) -> list[Path
 def with_row(number: str, title: str, name: str) -> str:
     """Return the README with the chapter's row at its place in the table."""
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    rows = [(i, line[3:5]) for i, line in enumerate(lines) if re.match(r"\| \[\d\d · ", line)]
-    place = max(i for i, other in rows if other < number) + 1
+    rows = [(i, re.match(r"\| \[(\d\d[a-z]?) · ", line)) for i, line in enumerate(lines)]
+    # 04a comes before 04, as in notebooks.chapters
+    place = max(i for i, row in rows if row and row[1] + "~" < number + "~") + 1
     link = f"[{number} · {title}: what it is good for](notebooks/{name}.ipynb)"
     lines.insert(place, f"| {link} | do the first thing and the second | 60 minutes | one minute |")
     return "\n".join(lines) + "\n"
@@ -217,7 +218,7 @@ def with_row(number: str, title: str, name: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write the skeleton of a chapter.")
-    parser.add_argument("number", type=int)
+    parser.add_argument("number", help="two digits, perhaps a letter: 12, or 04a (before 04)")
     parser.add_argument("title", help='such as "Word embeddings"')
     parser.add_argument("--companion", action="store_true", help="also course_lib/chapters/chNN.py")
     options = parser.parse_args(arguments)

@@ -48,6 +48,7 @@ from course_lib.runtime.files import read_bytes, read_json  # noqa: E402
 from tools import exercises  # noqa: E402
 
 SOLUTIONS, LEARNERS = ROOT / "solutions", ROOT / "notebooks"
+NAME = re.compile(r"\d\d[a-z]?(?=_)")
 CHECK_OUTPUT = "# NBVAL_CHECK_OUTPUT"
 METADATA = {
     "kernelspec": {
@@ -66,8 +67,12 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def chapters(names: list[str] | None = None) -> list[Path]:
-    """Return the notebooks of solutions/ in order; `names` are stems, prefixes or paths of some."""
-    found = sorted(SOLUTIONS.glob("[0-9][0-9]_*.ipynb"))
+    """Return the notebooks of solutions/ in order; `names` are stems, prefixes or paths of some.
+
+    A chapter that was added later has a letter behind its number: 04a is read before 04.
+    """
+    found = [path for path in SOLUTIONS.glob("*.ipynb") if NAME.match(path.name)]
+    found.sort(key=lambda path: path.name.replace("_", "~", 1))  # "~" sorts behind all letters
     if not names:
         return found
     chosen = []

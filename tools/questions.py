@@ -75,7 +75,7 @@ class Section:
 
     @property
     def number(self) -> str:
-        return self.chapter[:2]
+        return self.chapter.partition("_")[0]
 
     @property
     def link(self) -> str:
@@ -119,7 +119,7 @@ def read_sections(directory: Path = SOLUTIONS) -> list[Section]:
         InputError: a pointer line that cannot be read, or that does not follow its heading.
     """
     sections = []
-    for path in sorted(directory.glob("[0-9][0-9]_*.ipynb")):
+    for path in sorted(directory.glob("[0-9][0-9]*_*.ipynb")):
         section = Section(path.stem, "")
         for cell in notebooks.read(path).cells:
             if cell.cell_type == "code":
