@@ -41,7 +41,7 @@ def length_histogram(
     cut = None if max_seq_length is None else float((values > max_seq_length).mean())
     with CourseFigure(figsize=(7.2, 3.3)) as figure:
         axes = figure.subplots()
-        # Whole units a bar, and an edge exactly where the limit cuts.
+        # Whole units per bar, and an edge exactly where the limit cuts.
         width = -(-end // 60)
         first = -0.5 if max_seq_length is None else (max_seq_length + 0.5) % width - width
         edges = np.arange(first, end + width + 1, width)
@@ -160,7 +160,7 @@ def probability_bars(
         axes.spines[:].set_visible(False)
         for height, label in zip(heights, () if labels is None else labels, strict=False):
             style = {"color": (NEGATIVE, POSITIVE)[label], "annotation_clip": False, **BESIDE}
-            axes.annotate(f"labelled {names[label]}", (1, height), **style)
+            axes.annotate(f"labeled {names[label]}", (1, height), **style)
         ends = {"fontsize": 10, "va": "bottom", "transform": axes.get_xaxis_transform()}
         axes.text(0, 1.02, names[0], color=NEGATIVE, ha="left", **ends)
         axes.text(1, 1.02, names[1], color=POSITIVE, ha="right", **ends)
