@@ -86,18 +86,16 @@ lint: $(STAMP) ## ruff (notebooks included), order of imports, types, size of th
 # One process a core, with one thread each: the small models of the course gain little from a second
 # thread. More than four would want more than 8 GB of memory.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
-PYTEST := -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=12
+PYTEST := -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=12
 # The Chinese editions hold the same code and the same outputs, so nothing of them runs.
 NBVAL := --nbval-lax --nbval-kernel-startup-timeout 600 --nbval-sanitize-with tests/nbval_sanitize.cfg \
 	--ignore-glob "*/zh"
 
-# Every step runs, so that one call shows all that is wrong; pytest's own lines come last.
+# Every step runs, so that one call shows all that is wrong; pytest's own lines come last. In it
+# tests/test_notebooks.py runs the learners' editions under nbval while it tries the exercises.
 test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	@failed=; export OMP_NUM_THREADS=1; \
 	step() { echo "== $$*"; env "$$@" || failed="$$failed\n  $$*"; }; \
-	nbval() { if ls "$$2"/*.ipynb >/dev/null 2>&1; then \
-		step COURSE_PROFILE=$$1 COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) $(NBVAL) "$$2"; \
-		else echo "== $$2 holds no notebooks yet"; fi; }; \
 	step $(BIN)/ruff check . ; \
 	step $(BIN)/ruff format --check . ; \
 	step $(BIN)/lint-imports; \
@@ -106,18 +104,14 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	step $(BIN)/python tools/check_style.py; \
 	step $(BIN)/python tools/notebooks.py generate --check; \
 	step $(BIN)/python tools/translate.py check; \
-	nbval cpu solutions; \
-	nbval smoke notebooks; \
+	step COURSE_PROFILE=cpu COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) $(NBVAL) solutions/*.ipynb; \
 	step $(BIN)/python $(PYTEST); \
 	if [ -n "$$failed" ]; then printf "failed:$$failed\n" >&2; exit 1; fi
 
 # What only Paddle 2.6 can show: tests of its own faults, and of the locks and pages that it writes.
-test-paddle3: ## unit tests and notebooks/ in profile smoke on Paddle 3 (.venv-paddle3)
+test-paddle3: ## unit tests and notebooks/ in two steps on Paddle 3 (.venv-paddle3)
 	$(MAKE) LOCK=cpu-paddle3 env
-	@failed=; export OMP_NUM_THREADS=1 COURSE_DEVICE=cpu; python=.venv-paddle3/bin/python; \
-	$$python $(PYTEST) -m "not (upstream or browser or faults)" || failed=1; \
-	COURSE_PROFILE=smoke $$python $(PYTEST) $(NBVAL) notebooks || failed=1; \
-	[ -z "$$failed" ]
+	OMP_NUM_THREADS=1 COURSE_DEVICE=cpu .venv-paddle3/bin/python $(PYTEST) -m "not (upstream or browser or faults)"
 
 test-fast: $(STAMP) ## unit tests and one chapter: minutes, for while you work
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "not (slow or upstream or browser or faults)"

@@ -42,6 +42,14 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.path.remove(str(OFFLINE))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With --dist loadgroup a file stays in one process, but its chapters are dealt one by one."""
+    for item in items:
+        chapter = getattr(item, "callspec", None) and item.callspec.params.get("path")
+        group = [item.path.name, *([chapter.stem] if isinstance(chapter, Path) else [])]
+        item.add_marker(pytest.mark.xdist_group(" ".join(group)))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.network_log.stat().st_size and session.exitstatus == pytest.ExitCode.OK:

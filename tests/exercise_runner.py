@@ -1,10 +1,11 @@
-"""Run one chapter as a learner would, trying several answers at each exercise.
+"""Try several answers at each exercise while nbval runs a chapter as a learner has it.
 
-    python exercise_runner.py NOTEBOOK WRONG.json RESULT.json
-
-The notebook runs once, in this process, with every answer left blank. At each check cell the blank
-answer (also as nbgrader would run it), one without a `return`, the solution and the wrong answers
-are tried, each in a copy of the namespace, so that no answer can reach a later cell.
+An extension of IPython, which tests/test_notebooks.py names in the kernel's configuration. In
+`COURSE_EXERCISES` is a directory with exercises.json: the chapter in solutions/, and wrong answers
+by the name of the exercise. Before the kernel runs a check cell, the blank answer (also as
+nbgrader would run it), one without a `return`, the solution and the wrong answers are tried, each
+in a copy of the namespace, so that no answer can reach a later cell. What they did goes to
+results.json.
 """
 
 import ast
@@ -13,11 +14,8 @@ import io
 import json
 import os
 import re
-import sys
 import textwrap
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tools.exercises import name_of, replace_answer
 from tools.notebooks import read
@@ -63,38 +61,36 @@ def attempt(shell: InteractiveShell, answer: str, check: str, graded: bool = Fal
     return {**result, "text": text.getvalue()}
 
 
-def run(notebook: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
-    shell = InteractiveShell.instance()
-    os.chdir(notebook.parent)
-    results, answer = {}, ""
-    for number, cell in enumerate(read(notebook).cells, 1):
-        if cell.cell_type != "code":
-            continue
+def try_answers(shell: InteractiveShell, answer: str, check: str, wrong: list[str]) -> dict:
+    """Return what the check says of each answer; `answer` is the cell with the solution."""
+    blank = replace_answer(answer)
+    parsed = ast.walk(ast.parse(shell.transform_cell(blank)))
+    return {
+        "function": any(isinstance(node, ast.FunctionDef) for node in parsed),
+        "blank": attempt(shell, blank, check),
+        "graded": attempt(shell, blank, check, graded=True),
+        "unreturned": attempt(shell, replace_answer(answer, "made = 1"), check),
+        "right": attempt(shell, answer, check),
+        "wrong": [attempt(shell, replace_answer(answer, code), check) for code in wrong],
+    }
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    directory = Path(os.environ["COURSE_EXERCISES"])
+    given = json.loads((directory / "exercises.json").read_text(encoding="utf-8"))
+    exercises, answer = {}, ""
+    for cell in read(Path(given["solutions"])).cells:
         if name_of(cell, "answer"):
             answer = cell.source
-        name = name_of(cell, "check")
-        if name:
-            blank = replace_answer(answer)
-            parsed = ast.walk(ast.parse(shell.transform_cell(blank)))
-            results[name] = {
-                "function": any(isinstance(node, ast.FunctionDef) for node in parsed),
-                "blank": attempt(shell, blank, cell.source),
-                "graded": attempt(shell, blank, cell.source, graded=True),
-                "unreturned": attempt(shell, replace_answer(answer, "made = 1"), cell.source),
-                "right": attempt(shell, answer, cell.source),
-                "wrong": [
-                    attempt(shell, replace_answer(answer, code), cell.source)
-                    for code in wrong.get(name, [])
-                ],
-            }
-        outcome = shell.run_cell(replace_answer(cell.source))
-        if not outcome.success:
-            error = outcome.error_before_exec or outcome.error_in_exec
-            raise SystemExit(f"cell {number}, answers left blank: {type(error).__name__}: {error}")
-    return results
+        elif name_of(cell, "check"):
+            exercises[cell.source] = (name_of(cell, "check"), answer)
+    results: dict[str, dict] = {}
 
+    def before(cell) -> None:
+        if cell.raw_cell in exercises:
+            name, answer = exercises[cell.raw_cell]
+            wrong = given["wrong"].get(name, [])
+            results[name] = try_answers(shell, answer, cell.raw_cell, wrong)
+            (directory / "results.json").write_text(json.dumps(results), encoding="utf-8")
 
-if __name__ == "__main__":
-    source, wrong_answers, target = map(Path, sys.argv[1:])
-    outcome = run(source.resolve(), json.loads(wrong_answers.read_text(encoding="utf-8")))
-    target.write_text(json.dumps(outcome), encoding="utf-8")
+    shell.events.register("pre_run_cell", before)
