@@ -136,9 +136,9 @@ bench: $(STAMP) ## run the short benchmarks/; each prints one JSON line
 
 # uv resolves one lock for all Python versions and platforms; it lives in an environment of its own.
 lock: .venv-uv/.stamp ## resolve requirements/*.in anew, keeping versions that still fit
-	cd requirements && for name in cpu gpu-cu118 cpu-paddle3 gpu-paddle3 nbgrader peers; do \
+	cd requirements && for name in cpu gpu-cu118 cpu-paddle3 gpu-paddle3 nbgrader book peers; do \
 		options="--override overrides.txt"; \
-		if [ $$name = nbgrader ]; then options=; fi; \
+		if [ $$name = nbgrader ] || [ $$name = book ]; then options=; fi; \
 		if [ $$name = gpu-paddle3 ]; then options="$$options --no-emit-package paddlepaddle"; fi; \
 		if [ $$name = peers ]; then \
 			options="--override overrides-peers.txt --no-emit-package torch"; fi; \
@@ -151,7 +151,7 @@ lock: .venv-uv/.stamp ## resolve requirements/*.in anew, keeping versions that s
 	@touch $@
 
 # For instructors and for the test that grades a chapter.
-.PHONY: nbgrader
+.PHONY: nbgrader book
 nbgrader: .venv-nbgrader/.stamp ## nbgrader in an environment of its own
 
 .venv-nbgrader/.stamp: requirements/nbgrader.txt | $(STAMP)
@@ -159,6 +159,15 @@ nbgrader: .venv-nbgrader/.stamp ## nbgrader in an environment of its own
 	.venv-nbgrader/bin/python $(INSTALL) --require-hashes -r requirements/nbgrader.txt
 	@$(BIN)/python -m ipykernel install --prefix .venv-nbgrader --name python3 \
 		--display-name "Python 3 (PaddleNLP course)" >/dev/null
+	@touch $@
+
+# The book needs nothing of the course's environment, so it has one of its own.
+book: .venv-book/.stamp ## the chapters as a site in both languages, in build/book
+	.venv-book/bin/python tools/book.py
+
+.venv-book/.stamp: requirements/book.txt
+	python=$$(sh tools/find_python.sh "$(PYTHON)") && "$$python" -m venv --clear .venv-book
+	.venv-book/bin/python $(INSTALL) --require-hashes -r requirements/book.txt
 	@touch $@
 
 # For two benchmarks. On Linux the package index has PyTorch with CUDA only, which cannot be imported
@@ -179,4 +188,4 @@ clean: ## remove what runs have written, models in outputs/ too; environments st
 		-type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and remove the environments
-	rm -rf .venv .venv-paddle3 .venv-uv .venv-nbgrader .venv-peers
+	rm -rf .venv .venv-paddle3 .venv-uv .venv-nbgrader .venv-book .venv-peers

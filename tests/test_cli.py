@@ -332,11 +332,7 @@ def test_a_second_run_in_the_same_directory_is_refused(files, tiny, capsys):
 @pytest.mark.parametrize("resume", [[], ["--resume"]])
 def test_a_training_killed_before_its_first_checkpoint_starts_again(resume, files, tiny, capsys):
     with OutputDir(files["out"], "train").claim():
-        for name in (
-            "logs/vdlrecords.log",
-            ".run.json.tmp-1234567890",
-            ".model.tmp-1234567890/x",
-        ):
+        for name in ("logs/vdlrecords.log", ".run.json.tmp-1234567890", ".model.tmp-1234567890/x"):
             (files["out"] / name).parent.mkdir(exist_ok=True)
             (files["out"] / name).write_text("left")
     assert cli.main(train_arguments(files, tiny, *resume)) == 0

@@ -125,10 +125,7 @@ def test_threads_may_share_a_predictor(exported):
 
 @pytest.mark.parametrize(
     ("kind", "shapes"),
-    [
-        ("BertForTokenClassification", [(2, 7, 2)]),
-        ("ErnieForQuestionAnswering", [(2, 7), (2, 7)]),
-    ],
+    [("BertForTokenClassification", [(2, 7, 2)]), ("ErnieForQuestionAnswering", [(2, 7), (2, 7)])],
 )
 def test_other_heads(kind, shapes, tmp_path):
     config = getattr(transformers, kind.partition("For")[0] + "Config")

@@ -22,7 +22,7 @@ from processes import run
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = ROOT / "requirements"
 COURSE_LOCKS = ("cpu", "gpu-cu118", "cpu-paddle3")
-LOCKS = (*COURSE_LOCKS, "nbgrader")
+LOCKS = (*COURSE_LOCKS, "nbgrader", "book")
 PYTHONS = ("3.10", "3.11", "3.12")
 MISSION = "paddlepaddle-gpu paddlenlp paddleslim jupyterlab nbval matplotlib visualdl ipywidgets"
 

@@ -34,11 +34,7 @@ from course_lib.chapters.ch18 import (
 )
 from course_lib.chapters.ch19 import entity_text, transition_map
 from course_lib.chapters.ch20 import recall_against_time
-from course_lib.notebook.figures import (
-    difference_intervals,
-    learning_curves,
-    window_map,
-)
+from course_lib.notebook.figures import difference_intervals, learning_curves, window_map
 from course_lib.notebook.style import FONT_FILE, NEGATIVE, POSITIVE
 from course_lib.notebook.visual_logs import screenshot
 from course_lib.notebook.widgets import LiveFigure

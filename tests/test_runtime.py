@@ -263,10 +263,7 @@ V1 = "sys/fs/cgroup/cpu/cpu.cfs_"
         ("0::/", {"sys/fs/cgroup/cpu.max": "50000 100000"}, 1),
         (  # the tightest of the nested groups
             "0::/a/b",
-            {
-                "sys/fs/cgroup/a/cpu.max": "300000 100000",
-                "sys/fs/cgroup/a/b/cpu.max": "max 100000",
-            },
+            {"sys/fs/cgroup/a/cpu.max": "300000 100000", "sys/fs/cgroup/a/b/cpu.max": "max 100000"},
             3,
         ),
         (  # version 1, inside a container: the path is the host's
@@ -477,10 +474,7 @@ def test_atomic_directory_keeps_the_old_one_until_the_new_one_is_complete(tmp_pa
     with runtime.atomic_directory(path) as new:
         (new / "b").write_text("2")
     assert os.listdir(tmp_path) == ["model"] and os.listdir(path) == ["b"]
-    with (
-        pytest.raises(runtime.InputError, match="is a file"),
-        runtime.atomic_directory(path / "b"),
-    ):
+    with pytest.raises(runtime.InputError, match="is a file"), runtime.atomic_directory(path / "b"):
         pass
 
 

@@ -6,11 +6,7 @@ from course_lib.chapters.ch20 import recall_at_k
 from course_lib.cli import commands as cli
 from course_lib.cli.shared import parse_arguments
 from course_lib.compression import cut, reorder
-from course_lib.data import (
-    LengthGroupedBatchSampler,
-    convert_example,
-    create_dataloader,
-)
+from course_lib.data import LengthGroupedBatchSampler, convert_example, create_dataloader
 from course_lib.data.batching import map_by_length
 from course_lib.deploy.batcher import Limits
 from course_lib.runtime import InputError, seed_everything
@@ -99,10 +95,7 @@ SEQUENCES = [(np.arange(5), np.ones(5, bool))]
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda model: create_optimizer(frozen(), 1e-3, 10),
-            "Linear: has no parameter",
-        ),
+        (lambda model: create_optimizer(frozen(), 1e-3, 10), "Linear: has no parameter"),
         (lambda model: train_steps(frozen(), [], len, 1, 1e-3), "has no parameter that learns"),
         (
             lambda model: decode_answers(LOGITS, LOGITS, FEATURES, [{"context": "天"}], 0),
@@ -120,10 +113,7 @@ SEQUENCES = [(np.arange(5), np.ones(5, bool))]
         ),
         (lambda model: create_pretraining_dataloader(SEQUENCES, None, mask_rate=1.5), "mask_rate"),
         (lambda model: create_pretraining_dataloader(SEQUENCES, None, mask_rate="x"), "mask_rate"),
-        (
-            lambda model: cut(model, [[0, -1]], [range(32)]),
-            r"heads: are \[0, -1\]; expected",
-        ),
+        (lambda model: cut(model, [[0, -1]], [range(32)]), r"heads: are \[0, -1\]; expected"),
         (lambda model: cut(model, [[0, 2]], [range(32)]), "heads: are .* numbers from 0 to 1"),
         (lambda model: cut(model, [[0]], [[3, 3]]), r"neurons: are \[3, 3\]"),
         (lambda model: reorder(model, np.ones((1, 1)), np.ones((1, 32))), "heads: have an import"),

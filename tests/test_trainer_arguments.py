@@ -367,11 +367,7 @@ def test_workers_make_the_batches(tmp_path, rows):
     orders, processes = {}, {}
     for kind, workers in itertools.product((Trainer, CourseTrainer), (0, 2)):
         trainer = build(
-            tmp_path,
-            kind,
-            features=numbered,
-            data_collator=collate,
-            dataloader_num_workers=workers,
+            tmp_path, kind, features=numbered, data_collator=collate, dataloader_num_workers=workers
         )
         batches = list(trainer.get_train_dataloader())
         orders[kind, workers] = [int(row) for batch in batches for row in batch["row"]]

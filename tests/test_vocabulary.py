@@ -3,10 +3,7 @@
 import copy
 
 from course_lib import runtime
-from course_lib.chapters.ch16 import (
-    vector_effect,
-    vocabulary_table,
-)
+from course_lib.chapters.ch16 import vector_effect, vocabulary_table
 from course_lib.data import tokenize_with_offsets
 from course_lib.models import build_vocabulary, load_backbone, save_model
 from course_lib.runtime import InputError, seed_everything
