@@ -90,6 +90,25 @@ def test_gelu_and_its_gradient(shape):
     close(x.grad, 4 * grad * (below + values * density))
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_linear_and_its_gradients(shape, frozen):
+    x, direction = numbers(shape), numbers([*shape[:-1], 5], 1, False)
+    layer = paddle.nn.Linear(shape[-1], 5)
+    layer.bias.set_value(numbers([5], 2, False))
+    layer.bias.stop_gradient = frozen
+    output = layer(x)
+    (output * direction).sum().backward()
+    values, grad, weight, bias = in_float64(x, direction, layer.weight, layer.bias)
+    close(output, values @ weight + bias)
+    close(x.grad, grad @ weight.T)
+    close(layer.weight.grad, values.reshape(-1, shape[-1]).T @ grad.reshape(-1, 5))
+    if frozen:
+        assert layer.bias.grad is None
+    else:
+        close(layer.bias.grad, grad.reshape(-1, 5).sum(0))
+
+
 def attention64(layer, x, mask):
     """Multi-head attention in float64."""
     batch, length, width = x.shape
@@ -332,6 +351,7 @@ def test_without_dropout_a_training_follows_paddles_own(monkeypatch):
     monkeypatch.setattr(paddle.nn.LayerNorm, "forward", patches.upstream_layer_norm)
     monkeypatch.setattr(paddle.nn.MultiHeadAttention, "forward", kernels.upstream_attention)
     monkeypatch.setattr(F, "gelu", kernels.upstream_gelu)
+    monkeypatch.setattr(F, "linear", kernels.upstream_linear)
     _, theirs = train(range(6))
     np.testing.assert_allclose(losses, theirs, atol=1e-4)
 
@@ -348,12 +368,12 @@ import course_lib.models
 from course_lib.models import kernels, patches
 from paddle.nn import LayerNorm, MultiHeadAttention, functional
 print([functional.dropout is kernels.dropout, functional.gelu is kernels.gelu,
-       MultiHeadAttention.forward is kernels.attention,
+       MultiHeadAttention.forward is kernels.attention, functional.linear is kernels.linear,
        LayerNorm.forward is not patches._normalize_then_scale])
 """
     environment = {**os.environ, "COURSE_TUNING": value}
     done = processes.python("-c", code, env=environment)
-    assert done.stdout.splitlines()[-1] == str([on] * 4), done.stderr
+    assert done.stdout.splitlines()[-1] == str([on] * 5), done.stderr
 
 
 def test_recomputation_draws_the_same_masks():

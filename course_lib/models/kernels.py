@@ -1,9 +1,9 @@
 """Faster training on a CPU: paddle's slowest kernels as blocks of NumPy, on all allowed threads.
 
-Paddle 2.6.2 runs dropout, softmax, GELU and layer_norm's gradient on one thread, and often copies
-tensors. Here the same mathematics runs over blocks that fit into a processor's cache. What is not
-float32 training on a CPU (a GPU, static graphs, export, `no_grad`, other types) goes to the
-function that `course_lib.models.patches` has replaced.
+Paddle 2.6.2 runs dropout, softmax, GELU and the gradients of layer_norm and biases on one thread,
+and often copies tensors. Here the same mathematics runs over blocks that fit into a processor's
+cache. What is not float32 training on a CPU (a GPU, static graphs, export, `no_grad`, other types)
+goes to the function that `course_lib.models.patches` has replaced.
 
 The bits depend on the seed, not on threads: blocks have a fixed size, and sums over them a fixed
 order. A dropout mask draws one number from paddle's generator, and from that a stream for each
@@ -21,7 +21,7 @@ from paddle.autograd import PyLayer
 from paddle.nn import functional
 from paddle.nn.layer.transformer import _convert_attention_mask
 
-upstream_attention = paddle.nn.MultiHeadAttention.forward
+upstream_attention, upstream_linear = paddle.nn.MultiHeadAttention.forward, functional.linear
 upstream_dropout, upstream_gelu = functional.dropout, functional.gelu
 
 
@@ -77,6 +77,13 @@ def gelu(x, approximate=False, name=None):
     return _Pointwise.apply(x, lambda x: paddle.erf(x * 0.5**0.5), block)
 
 
+def linear(x, weight, bias=None, name=None):
+    """As `functional.linear`; a bias gets its gradient from a matrix product, not paddle's sum."""
+    if bias is None or not trains(x):
+        return upstream_linear(x, weight, bias, name)
+    return paddle.matmul(x, weight) + paddle.matmul(paddle.ones([*x.shape[:-1], 1]), bias[None])
+
+
 def attention(self, query, key=None, value=None, attn_mask=None, cache=None):
     """Instead of `paddle.nn.MultiHeadAttention.forward`."""
     own = all(each is None or each is query for each in (key, value))
@@ -127,12 +134,8 @@ class _Pointwise(PyLayer):
 
     @staticmethod
     def backward(ctx, gradient):
-        (slopes,), grad, (result, out) = (
-            map(array, _saved(ctx)),
-            array(gradient),
-            new(gradient.shape),
-        )
-        grad, out, parts = grad.reshape(-1), out.reshape(-1), blocks(len(slopes))
+        (slopes,), (result, out) = map(array, _saved(ctx)), new(gradient.shape)
+        grad, out, parts = array(gradient).reshape(-1), out.reshape(-1), blocks(len(slopes))
         share(lambda _, part: np.multiply(grad[part], slopes[part], out=out[part]), parts)
         return result
 

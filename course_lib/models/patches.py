@@ -5,7 +5,7 @@
 - `paddle.nn.LayerNorm.forward`: on the CPU, paddle's layer_norm gives a wrong derivative by its
   input, without a message, where its scale is frozen. `course_lib.models.kernels` has a right and
   faster one; where that does not apply, the scale is multiplied outside.
-- `paddle.nn.MultiHeadAttention.forward`, `functional.dropout` and `functional.gelu`, because those
+- `paddle.nn.MultiHeadAttention.forward`, `functional.dropout`, `gelu` and `linear`, because those
   of `course_lib.models.kernels` are faster on a CPU; not if COURSE_TUNING leaves `kernels` out.
 - `paddlenlp.transformers.model_utils._load_state_dict_into_model`: PaddleNLP casts float16 weights
   before it has removed the prefix (`ernie.`), so that a bare encoder (`AutoModel`) stops with
@@ -42,12 +42,11 @@ def apply() -> None:
     """Replace the functions in this process; calling it again does no harm."""
     stack.restore_operators()
     model_utils._load_state_dict_into_model = _load_without_prefix
-    if not applied()["kernels"]["applied"]:
-        paddle.nn.LayerNorm.forward = _normalize_then_scale
-        return
-    paddle.nn.LayerNorm.forward = _layer_norm
-    paddle.nn.MultiHeadAttention.forward = kernels.attention
-    functional.dropout, functional.gelu = kernels.dropout, kernels.gelu
+    paddle.nn.LayerNorm.forward = _normalize_then_scale
+    if applied()["kernels"]["applied"]:
+        paddle.nn.LayerNorm.forward = _layer_norm
+        paddle.nn.MultiHeadAttention.forward, functional.linear = kernels.attention, kernels.linear
+        functional.dropout, functional.gelu = kernels.dropout, kernels.gelu
 
 
 def _load_without_prefix(model_to_load, state_dict: dict, start_prefix: str):
