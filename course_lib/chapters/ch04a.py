@@ -58,7 +58,8 @@ def encoder_drawing() -> CourseFigure:
 
 def _stack(axes: Axes, parts: Sequence[tuple[str, int | None]], title: str) -> list[float]:
     """Draw boxes above each other, with arrows between them; return the height of each top."""
-    tops, bottom = [], 0.0
+    tops: list[float] = []
+    bottom = 0.0
     for text, color in parts:
         height = 0.42 + 0.26 * text.count("\n")
         face = "white" if color is None else ("#DCEBF5", "#FBEBD3", "#D9F0E8")[color]
