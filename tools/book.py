@@ -98,8 +98,9 @@ class Staging:
 
     def __init__(self, language: str, target: Path, files: Path, only: list[str]):
         self.language, self.target, self.files, self.only = language, target, files, only
-        paths = sorted((ROOT / "solutions").glob("[0-9][0-9]_*.ipynb"))
-        self.chapters = [p for p in paths if not only or p.stem[:2] in only]
+        paths = list((ROOT / "solutions").glob("[0-9][0-9]*_*.ipynb"))
+        paths.sort(key=lambda path: path.name.replace("_", "~", 1))  # 04a is read before 04
+        self.chapters = [p for p in paths if not only or p.stem.split("_")[0] in only]
         self.titles: dict[str, str] = {}
 
     def write(self) -> None:
@@ -139,7 +140,7 @@ class Staging:
         """Return the README's table of chapters; without what each teaches where it is English."""
         lines = [text("table", self.language), "| --- | --- | --- | --- |"]
         for row in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
-            match = re.match(r"\| \[.+?\]\(notebooks/((\d\d_\w+)\.ipynb)\) \| (.+) \|$", row)
+            match = re.match(r"\| \[.+?\]\(notebooks/((\d\d[a-z]?_\w+)\.ipynb)\) \| (.+) \|$", row)
             if match and match[2] in self.titles:
                 teaches, reading, computing = match[3].split(" | ")
                 if self.language == "zh":
@@ -166,7 +167,7 @@ class Staging:
         def replace(match: re.Match) -> str:
             label, link, anchor = match[1], unquote(match[2]), unquote(match[3] or "")
             path = posixpath.normpath(posixpath.join(posixpath.dirname(where), link))
-            name = re.fullmatch(r"(?:solutions|notebooks)/(?:zh/)?(\d\d_\w+\.ipynb)", path)
+            name = re.fullmatch(r"(?:solutions|notebooks)/(?:zh/)?(\d\d[a-z]?_\w+\.ipynb)", path)
             if label.startswith("!"):
                 return f"{label}({self.picture(path)})"
             if name and (self.target / name[1]).stem in {each.stem for each in self.chapters}:
@@ -248,7 +249,8 @@ class Staging:
         lines = (ROOT / "i18n/zh/glossary.tsv").read_text(encoding="utf-8").splitlines()[1:]
         for english, chinese, api, *_ in (line.split("\t") for line in lines):
             stems = [s for each in chinese.split("；") for s in terms.get(f"{english} {each}", [])]
-            links = " ".join(f"[{stem[:2]}]({stem}.ipynb)" for stem in dict.fromkeys(stems))
+            numbers = {stem: stem.partition("_")[0] for stem in stems}
+            links = " ".join(f"[{number}]({stem}.ipynb)" for stem, number in numbers.items())
             code = " ".join(f"`{name}`" for name in api.split(" · ") if name)
             rows.append(f"| {english} | {chinese} | {code} | {links} |")
         head = [

@@ -67,6 +67,11 @@ def folder() -> Path:
     return notebooks.ROOT / "i18n" / "zh"
 
 
+def number_of(path: Path) -> str:
+    """Return the number of a chapter, such as 04a, by which messages.tsv names it."""
+    return path.stem.split("_")[0]
+
+
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -352,7 +357,7 @@ def sources() -> dict[Path, tuple[bool, dict[str, Block]]]:
 
 def messages_for(path: Path, messages: dict[tuple[str, str], str]) -> dict[str, str]:
     """Return a chapter's messages; chapter `*` holds those of all chapters."""
-    number = path.stem[:2]
+    number = number_of(path)
     return {
         english: chinese
         for (chapter, english), chinese in messages.items()
@@ -398,13 +403,13 @@ def problems() -> Iterator[str]:
         said = [m for cell in notebook.cells if cell.cell_type == "code" for m in messages_of(cell)]
         if complete:
             for text in dict.fromkeys(m.english for m in said if not mine.get(m.english)):
-                yield f"i18n/zh/messages.tsv, chapter {path.stem[:2]}: {text!r} is missing"
+                yield f"i18n/zh/messages.tsv, chapter {number_of(path)}: {text!r} is missing"
             for entry, _ in words(notebook):
                 if term_of(entry, glossary) is None:
                     yield f"i18n/zh/glossary.tsv: has no {entry!r}, as {path.stem} says in Words"
         known = {m.english for m in said}
         for chapter, english in messages:
-            if chapter == path.stem[:2] and english not in known:
+            if chapter == number_of(path) and english not in known:
                 yield f"i18n/zh/messages.tsv, chapter {chapter}: nothing says {english!r}"
 
 
@@ -421,7 +426,7 @@ def differences(english: str, chinese: str) -> Iterator[str]:
     kept = {
         "the link": r"\]\(([^)\s]+)\)",
         "the code": r"(?<!`)`((?:[^`\n]|\n(?!\n))+)`(?!`)",
-        "the number": r"(?<![\w.,])(\d+[.,]\d[\d.,]*\d|\d+\.\d|\d\d+)(?!\w| million| billion)",
+        "the number": r"(?<![\w.,])(\d[\d.,]*\d)(?!\w| million| billion|[.,]\d)",
         "the tag": r"<(\w+)>",
         "the formula": r"\$([^$\n]+)\$",
     }
@@ -478,7 +483,7 @@ def draft(path: Path) -> None:
     lost = {cell: block for cell, block in blocks.items() if cell not in texts and not block.todo}
     file.parent.mkdir(parents=True, exist_ok=True)
     write_blocks(file, complete, {**fresh, **kept, **lost})  # `check` names what has no cell
-    messages, number = read_messages(), path.stem[:2]
+    messages, number = read_messages(), number_of(path)
     known = messages_for(path, messages)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     said = [message.english for cell in cells for message in messages_of(cell)]
