@@ -18,18 +18,8 @@ from processes import python
 # ---- packages whose names load on first use
 
 
-PACKAGES = (
-    "data",
-    "training",
-    "compression",
-    "deploy",
-    "tasks.hierarchical",
-    "tasks.tagging",
-    "tasks.search",
-    "tasks.vocabulary",
-    "tasks.labels",
-    "tasks.explain",
-)
+TASKS = ("hierarchical", "tagging", "search", "vocabulary", "labels", "explain")
+PACKAGES = ("data", "training", "compression", "deploy", *(f"tasks.{task}" for task in TASKS))
 
 
 @pytest.mark.parametrize("name", PACKAGES)
