@@ -32,6 +32,13 @@ from matplotlib.patches import Rectangle
 from paddlenlp.transformers import AutoModelForTokenClassification, AutoTokenizer
 
 
+def short(
+    dataset: Sequence[dict[str, Any]], count: int | None, longest: int = 64
+) -> list[dict[str, Any]]:
+    """The first `count` examples of at most `longest` tokens, all of them for None."""
+    return [example for example in dataset if len(example["tokens"]) <= longest][:count]
+
+
 class CrfComparison(NamedTuple):
     """What `compare_crf` returns; the keys are "without" and "with" a CRF.
 
@@ -158,7 +165,7 @@ def transition_map(
     """Show the scores that a CRF gives to each label (a column) after each other one (a row).
 
     Args:
-        transitions: of shape [labels, labels], `[label, the next label]`; above 0 it is liked.
+        transitions: of shape [labels, labels], `[label, the next label]`.
         labels: their names. The scores are written into the cells of at most 12 labels.
     """
     scores = np.asarray(transitions, dtype=float)

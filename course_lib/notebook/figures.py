@@ -93,9 +93,7 @@ def window_map(
             style = {"color": COLORS[0] if whole or answer is None else "#9DB8CC"}
             axes.barh(row, end - first, 0.56, left=first, linewidth=0, **style)
             note = f" {first} to {end}" + (", holds the answer" if whole else "")
-            side = {"ha": "left"} if end < 0.7 * length else {"ha": "right"}
-            at = end if end < 0.7 * length else first
-            axes.text(at, row, note + " ", va="center", fontsize=9, color=INK, **side)
+            axes.text(length, row, f" {note}", va="center", fontsize=9, color=INK)  # in the margin
         if answer is not None:
             place = {"color": COLORS[1], "alpha": 0.35, "linewidth": 0}
             axes.axvspan(*answer, **place)
