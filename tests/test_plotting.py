@@ -11,29 +11,20 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import course_lib  # noqa: F401, before anything that may import paddle
-from course_lib.chapters.ch01 import (
-    confident_mistakes,
-    confusion_matrix,
-    length_histogram,
-    probability_bars,
+from course_lib.chapters import (
+    ch01,
+    ch03,
+    ch04,
+    ch06,
+    ch07,
+    ch10,
+    ch11,
+    ch15,
+    ch17,
+    ch18,
+    ch19,
+    ch20,
 )
-from course_lib.chapters.ch03 import padding_map, pipeline_flow
-from course_lib.chapters.ch04 import answer_positions, size_comparison
-from course_lib.chapters.ch06 import limit_costs
-from course_lib.chapters.ch07 import head_importance, width_tradeoff
-from course_lib.chapters.ch10 import taxonomy_tree, threshold_tradeoff
-from course_lib.chapters.ch11 import latency_curves
-from course_lib.chapters.ch15 import accuracy_by_size, precision_recall
-from course_lib.chapters.ch17 import batch_peaks, memory_price
-from course_lib.chapters.ch18 import (
-    attention_grid,
-    attention_map,
-    deletion_curves,
-    layer_scatter,
-    token_attributions,
-)
-from course_lib.chapters.ch19 import entity_text, transition_map
-from course_lib.chapters.ch20 import recall_against_time
 from course_lib.notebook.figures import difference_intervals, learning_curves, window_map
 from course_lib.notebook.style import FONT_FILE, NEGATIVE, POSITIVE
 from course_lib.notebook.visual_logs import screenshot
@@ -72,12 +63,8 @@ def predictions(*positive: float) -> list[dict]:
     ]
 
 
-WIDTHS = (
-    [1, 0.5, 0.75],
-    {"cut": [0.9, 0.5, 0.8], "trained": [0.9, 0.7, 0.8]},
-    [40, 20, 30],
-    [41, 27, 34],
-)
+SCORES = {"cut": [0.9, 0.5, 0.8], "trained": [0.9, 0.7, 0.8]}
+WIDTHS = [1, 0.5, 0.75], SCORES, [40, 20, 30], [41, 27, 34]
 TREE = {"书": 0.9, "书##好": 0.3, "店": 0.0, "店##好": 1.0, "店##好##位置很方便的😀": 0.2}
 GAINS = pd.DataFrame(
     {"difference": [0.2, -0.1, 0.01], "low": [0.1, -0.2, -0.02], "high": [0.3, -0.05, 0.04]},
@@ -100,71 +87,71 @@ PRICES = pd.DataFrame(
     index=pd.MultiIndex.from_product([[False, True], [1, 2]]).swaplevel(),
 )
 FIGURES = {
-    "histogram": lambda: length_histogram([3, 5, 8, 200, 900], 128),
+    "histogram": lambda: ch01.length_histogram([3, 5, 8, 200, 900], 128),
     "curves": lambda: learning_curves(HISTORY, chance=0.5),
-    "matrix": lambda: confusion_matrix([[40, 10], [5, 45]], ["negative", "positive"]),
-    "names": lambda: confusion_matrix(np.eye(7, dtype=int), ["书", "電😀", *"abcde"]),
-    "bars": lambda: probability_bars(predictions(0.98, 0.1, 0.5, 0.999)),
-    "flow": lambda: pipeline_flow(
+    "matrix": lambda: ch01.confusion_matrix([[40, 10], [5, 45]], ["negative", "positive"]),
+    "names": lambda: ch01.confusion_matrix(np.eye(7, dtype=int), ["书", "電😀", *"abcde"]),
+    "bars": lambda: ch01.probability_bars(predictions(0.98, 0.1, 0.5, 0.999)),
+    "flow": lambda: ch03.pipeline_flow(
         [("text", "房间很干净"), ("ids", "[1, 408]"), ("batch", "[32, 96]\nint64")],
         ["tokenizer", "collate_fn"],
         ("sampler", "[7, 2]", 1),
     ),
-    "padding": lambda: padding_map(
+    "padding": lambda: ch03.padding_map(
         {"plain": [[9, 1, 2], [8, 1, 1], [1]], "sorted": [[9, 8, 2], [1, 1, 1], [1]]}
     ),
-    "answer": lambda: answer_positions(
+    "answer": lambda: ch04.answer_positions(
         ["[CLS]", "昆", "明", "😀"], [0.1, 0.7, 0.1, 0.1], [0, 0.2, 0.8, 0]
     ),
-    "sizes": lambda: size_comparison(
+    "sizes": lambda: ch04.size_comparison(
         {
             "1 layer": {"accuracy": 0.7, "margin": 0.04, "ms": 60, "megabytes": 90},
             "all layers": {"accuracy": 0.8, "margin": 0.05, "ms": 190, "megabytes": 300},
         }
     ),
     "windows": lambda: window_map([(0, 50), (30, 80), (60, 100)], 100, (52, 58)),
-    "mistakes": lambda: confident_mistakes(predictions(0.98, 0.1, 0.4, 0.9), [0, 1, 1, 1]),
-    "heads": lambda: head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
-    "widths": lambda: width_tradeoff(*WIDTHS),
-    "width": lambda: width_tradeoff(*WIDTHS, chosen=0.5),
-    "threshold": lambda: threshold_tradeoff([0.9, 0.2, 0.6, 0.1], [1, 0, 0, 1], 0.5, "店##好😀"),
-    "tree": lambda: taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
-    "attributions": lambda: token_attributions(
+    "mistakes": lambda: ch01.confident_mistakes(predictions(0.98, 0.1, 0.4, 0.9), [0, 1, 1, 1]),
+    "heads": lambda: ch07.head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
+    "widths": lambda: ch07.width_tradeoff(*WIDTHS),
+    "width": lambda: ch07.width_tradeoff(*WIDTHS, chosen=0.5),
+    "threshold": lambda: ch10.threshold_tradeoff([0.9, 0.2, 0.6, 0], [1, 0, 0, 1], 0.5, "店##好😀"),
+    "tree": lambda: ch10.taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
+    "attributions": lambda: ch18.token_attributions(
         ["房", "间", "##很", "good", "😀"] * 9, [0.5, -1.5, 0.0, 2, 0.1] * 9, "positive"
     ),
-    "deletion": lambda: deletion_curves(
+    "deletion": lambda: ch18.deletion_curves(
         {"重要": [0.9, 0.2, 0.5], "random": [0.9, 0.8, 0.6, 0.5]}, "好😀"
     ),
-    "attention": lambda: attention_map(
+    "attention": lambda: ch18.attention_map(
         ["[CLS]", "好", "😀"], [[0.2, 0.7, 0.1], [0.1, 0.8, 0.1], [0.5, 0.3, 0.2]], "layer 2"
     ),
-    "grid": lambda: attention_grid(np.full((2, 5, 3, 3), 1 / 3)),
-    "scatter": lambda: layer_scatter(
+    "grid": lambda: ch18.attention_grid(np.full((2, 5, 3, 3), 1 / 3)),
+    "scatter": lambda: ch18.layer_scatter(
         {"layer 1": [[0, 0], [1, 2], [3, 1]], "层 2": [[5, 0], [6, 1], [0, 0]]},
         [0, 1, 1],
         ["坏", "好😀"],
     ),
-    "transitions": lambda: transition_map([[0.5, -1.0], [0.1, 0.0]], ["O", "B-人😀"], "learnt"),
-    "many transitions": lambda: transition_map(
+    "transitions": lambda: ch19.transition_map([[0.5, -1], [0.1, 0]], ["O", "B-人😀"], "learned"),
+    "many transitions": lambda: ch19.transition_map(
         np.eye(49) - 0.5, [f"PER-{number}" for number in range(49)]
     ),
-    "entities": lambda: entity_text(
+    "entities": lambda: ch19.entity_text(
         ["联想 good 笔记本😀", "无"], [[(0, 2, "品牌"), (8, 11, "类别")], []], row=6
     ),
-    "limits": lambda: limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
-    "peaks": lambda: batch_peaks(
+    "limits": lambda: ch06.limit_costs(np.arange(-100, 101) / 10, {"half": 5, "all": 10}),
+    "peaks": lambda: ch17.batch_peaks(
         {1: 700 * 2**20, 2: 720 * 2**20, 16: None, 9: 880 * 2**20},
         900 * 2**20,
         {1: 2**28, 16: 2**29},
     ),
-    "price": lambda: memory_price(PRICES),
-    "bargain": lambda: precision_recall(
+    "price": lambda: ch17.memory_price(PRICES),
+    "bargain": lambda: ch15.precision_recall(
         [0.9, 0.6, 0.4, 0.1], [True, False, True, False], 0.5, "差评😀"
     ),
     "gains": lambda: difference_intervals({"macro F1": GAINS, "召回": GAINS}, "points"),
-    "by_size": lambda: accuracy_by_size(POINTS, chance=0.5),
-    "search": lambda: recall_against_time(SEARCHES, 10),
-    "latency": lambda: latency_curves(
+    "by_size": lambda: ch15.accuracy_by_size(POINTS, chance=0.5),
+    "search": lambda: ch20.recall_against_time(SEARCHES, 10),
+    "latency": lambda: ch11.latency_curves(
         {"单条": [(20, 15), (60, 300)], "batches": [(22, 10), (90, 40)]}, notes=["1", "8"]
     ),
 }
@@ -229,7 +216,7 @@ def test_font_has_every_character_of_the_reviews():
 
 
 def test_histogram_counts_what_a_limit_cuts():
-    figure = length_histogram([10, 128, 129, 400], max_seq_length=128)
+    figure = ch01.length_histogram([10, 128, 129, 400], max_seq_length=128)
     assert "cuts 50.0% of them" in figure.alt
     assert "cuts 50.0% of the texts" in " ".join(texts_of(figure))
     # The bar that holds 128 stands before the limit, the one that holds 129 behind it.
@@ -279,7 +266,7 @@ def test_figure_says_and_shows_its_numbers(name):
 
 
 def test_padding_is_drawn_for_the_first_batch_and_counted_over_all():
-    few = padding_map({"plain": [[4, 1], [3, 2], [2, 2]]}, rows=4)
+    few = ch03.padding_map({"plain": [[4, 1], [3, 2], [2, 2]]}, rows=4)
     picture = few.axes[0].images[0].get_array()
     assert picture.tolist() == [[1, 1, 1, 1], [1, 2, 2, 2], [1, 1, 1, 0], [1, 1, 2, 0]]
     assert "22%" in few.axes[0].get_title(loc="left")  # 14 tokens in 18 cells
@@ -298,7 +285,7 @@ def test_figures_of_pyplot_show_in_a_notebook_although_paddleslim_has_turned_to_
 
 def test_limits_cost_what_numpy_says():
     values = np.array([[0.3, -1.0, 2.0], [0.11, 4.0, -0.7]])
-    figure = limit_costs(values, {"a": 4.0, "b": 2.0})
+    figure = ch06.limit_costs(values, {"a": 4.0, "b": 2.0})
     for line, limit in zip(figure.axes[1].lines[4::2], (4.0, 2.0), strict=True):
         back = np.clip(np.round(values / limit * 127), -127, 127) * limit / 127
         (x,), (y,) = line.get_data()
@@ -326,11 +313,11 @@ def test_a_threshold_gives_what_can_be_counted():
         curve = dict(zip(np.round(line.get_xdata(), 2), line.get_ydata(), strict=True))
         assert (curve[0.05], curve[0.8]) == pytest.approx(values)
     assert np.isnan(figure.axes[1].lines[0].get_ydata()[-1]), "nothing found: no precision"
-    assert "At" not in threshold_tradeoff([0.9, 0.2], [1, 0]).alt
+    assert "At" not in ch10.threshold_tradeoff([0.9, 0.2], [1, 0]).alt
 
 
 def test_tokens_are_coloured_by_their_sign_and_carry_it():
-    figure = token_attributions(["好", "##坏", "的"], [2.0, -1.0, 0.01], "positive", row=2)
+    figure = ch18.token_attributions(["好", "##坏", "的"], [2.0, -1.0, 0.01], "positive", row=2)
     axes = figure.axes[0]
     assert [text.get_text() for text in axes.texts] == ["好", "+2.0", "坏", "–1.0", "的"]
     blue, red, pale = (patch.get_facecolor()[:3] for patch in axes.patches)
@@ -347,7 +334,7 @@ def test_a_precision_recall_curve_goes_through_its_threshold():
     )
     assert point.get_xydata().tolist() == [[0.5, 0.5]] and chance.get_ydata()[0] == 0.5
     assert "recall 0.50, precision 0.50" in figure.alt
-    assert "recall 0.00, precision 1.00" in precision_recall([0.2], [True], 0.9).alt
+    assert "recall 0.00, precision 1.00" in ch15.precision_recall([0.2], [True], 0.9).alt
 
 
 def predict(texts: list[str]) -> list[dict]:
@@ -361,7 +348,7 @@ def predict(texts: list[str]) -> list[dict]:
 
 
 def bars(*texts: str):
-    return probability_bars(predict(list(texts)))
+    return ch01.probability_bars(predict(list(texts)))
 
 
 @pytest.fixture
@@ -395,9 +382,9 @@ def test_without_a_front_end_there_is_a_line_and_a_figure(demo, monkeypatch):
 
 
 def test_a_slider_draws_anew_and_says_what_goes_wrong():
-    still = length_histogram([3, 5, 8, 200, 900], 128)
+    still = ch01.length_histogram([3, 5, 8, 200, 900], 128)
     demo = LiveFigure(
-        lambda width: padding_map({"x": [[width, 1]][: width - 1]}), [2, 9, 1], "w", still
+        lambda width: ch03.padding_map({"x": [[width, 1]][: width - 1]}), [2, 9, 1], "w", still
     )
     assert demo.control.value == 2 and demo.figure is still
     demo.control.value = 9
