@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.parametrize("language", book.LANGUAGES)
 def test_a_chapter_of_the_book_has_its_answers_folded_and_its_links_inside(tmp_path, language):
-    book.Staging(language, tmp_path / "pages", tmp_path / "files", ["12", "16"]).write()
+    book.Staging(language, tmp_path / "pages", tmp_path / "files", ["02", "12", "16"]).write()
     made = nbformat.read(tmp_path / "pages" / "12_word_embeddings.ipynb", as_version=4)
     blank, answer = (c for c in made.cells if "def pairs(ids" in c.source)
     assert book.text("stub", language) in blank.source and "for place, center" in answer.source
@@ -17,7 +17,9 @@ def test_a_chapter_of_the_book_has_its_answers_folded_and_its_links_inside(tmp_p
     assert "](16_faq_vocabulary.ipynb)" in prose and "](18_" not in prose  # 18 is not in this book
     drawn = [cell.metadata.mystnb for cell in made.cells if "image/png" in str(cell.get("outputs"))]
     assert drawn and all(len(each.image.alt) > 20 for each in drawn)
-    assert "(source:course_lib/data/examples.py)" in (tmp_path / "pages/questions.md").read_text()
+    questions = (tmp_path / "pages/questions.md").read_text(encoding="utf-8")
+    assert "(source:course_lib/data/examples.py)" in questions
+    assert f"#2-{'from-everything-else' if language == 'en' else '从各种来源创建'})" in questions
     assert (tmp_path / "files/course_lib/data/examples.py").exists()
     assert "[12](12_word_embeddings.ipynb) |" in (tmp_path / "pages/glossary.md").read_text()
 

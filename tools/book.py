@@ -102,19 +102,25 @@ class Staging:
         paths.sort(key=lambda path: path.name.replace("_", "~", 1))  # 04a is read before 04
         self.chapters = [p for p in paths if not only or p.stem.split("_")[0] in only]
         self.titles: dict[str, str] = {}
+        self.anchors: dict[str, dict[str, str]] = {}  # of Chinese headings, by the English ones
 
     def write(self) -> None:
         shutil.rmtree(self.target, ignore_errors=True)
         self.target.mkdir(parents=True)
         terms: dict[str, list[str]] = {}
         papers: list[str] = []
+        books: dict[Path, tuple[NotebookNode, Path]] = {}
         for path in self.chapters:
             chinese = path.parent / "zh" / path.name
             source = chinese if self.language == "zh" and chinese.exists() else path
             notebook = nbformat.read(source, as_version=4)
             english = notebook if source == path else nbformat.read(path, as_version=4)
+            pairs = zip(headings(english), headings(notebook), strict=False)
+            self.anchors[path.name] = {heading_slug(old): heading_slug(new) for old, new in pairs}
+            books[path] = notebook, source
             for entry in words(english):
                 terms.setdefault(entry, []).append(path.stem)
+        for path, (notebook, source) in books.items():
             title = re.match(r"# (.+)", notebook.cells[0].source)
             self.titles[path.stem] = title[1] if title else path.stem
             papers += [f"## {self.titles[path.stem]}", "", *citations(notebook), ""]
@@ -171,7 +177,9 @@ class Staging:
             if label.startswith("!"):
                 return f"{label}({self.picture(path)})"
             if name and (self.target / name[1]).stem in {each.stem for each in self.chapters}:
-                return f"{label}({name[1]}{slug(anchor)})"
+                place = slug(anchor)[1:]
+                place = self.anchors.get(name[1], {}).get(place, place)
+                return f"{label}({name[1]}{'#' if place else ''}{place})"
             if name:  # a chapter that --only leaves out
                 return label[1:-1]
             if path in PAGES:
@@ -268,6 +276,13 @@ def words(notebook: NotebookNode) -> list[str]:
     found = notebook.cells[-1].source.partition("**Words**")[2].partition("**Next**")[0]
     entries = " ".join(found.lstrip(": ").split()).split(" · ")
     return [entry.partition("`")[0].strip(" ,;.") for entry in entries]
+
+
+def headings(notebook: NotebookNode) -> list[str]:
+    """Return the titles of a chapter and its sections, in order."""
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    text = re.sub(r"```.*?```", "", "\n".join(cells), flags=re.DOTALL)
+    return re.findall(r"^#+ (.+)$", text, re.MULTILINE)
 
 
 def citations(notebook: NotebookNode) -> list[str]:

@@ -32,7 +32,7 @@ if os.environ.get("BOOK_REFERENCE") == "yes":
     autoapi_dirs = [str(HERE.parents[1] / "course_lib")]
     autoapi_root = "api"
     autoapi_ignore = ["*/chapters/*"]
-    autoapi_options = ["members", "show-module-summary"]
+    autoapi_options = ["members"]
     autoapi_member_order = "bysource"
     autoapi_add_toctree_entry = False
     autoapi_keep_files = False
