@@ -15,6 +15,7 @@ from course_lib.chapters import (
     ch01,
     ch03,
     ch04,
+    ch04a,
     ch06,
     ch07,
     ch10,
@@ -63,6 +64,7 @@ def predictions(*positive: float) -> list[dict]:
     ]
 
 
+LOOKS = ["[CLS]", "好 good", "吃 eat"]
 SCORES = {"cut": [0.9, 0.5, 0.8], "trained": [0.9, 0.7, 0.8]}
 WIDTHS = [1, 0.5, 0.75], SCORES, [40, 20, 30], [41, 27, 34]
 TREE = {"书": 0.9, "书##好": 0.3, "店": 0.0, "店##好": 1.0, "店##好##位置很方便的😀": 0.2}
@@ -109,6 +111,9 @@ FIGURES = {
             "all layers": {"accuracy": 0.8, "margin": 0.05, "ms": 190, "megabytes": 300},
         }
     ),
+    "encoder": lambda: ch04a.encoder_drawing(),
+    "roles": lambda: ch04a.heads_drawing(3 * [np.eye(12)], list("abc"), 4 * LOOKS),
+    "look": lambda: ch04a.look_drawing(np.full((12, 3, 3), 1 / 3), LOOKS, 1),
     "windows": lambda: window_map([(0, 50), (30, 80), (60, 100)], 100, (52, 58)),
     "mistakes": lambda: ch01.confident_mistakes(predictions(0.98, 0.1, 0.4, 0.9), [0, 1, 1, 1]),
     "heads": lambda: ch07.head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
