@@ -50,7 +50,7 @@ def token_task():
     return model, tokenizer, data, DataCollatorForTokenClassification(tokenizer)
 
 
-def answer_task():
+def answer_task(family="Bert"):
     """Questions with their answers, in windows."""
     _, tokenizer = trained()
     texts = [example["text"] for example in runs.dataset(20)]
@@ -59,7 +59,8 @@ def answer_task():
         for at, text in zip([0, 1, 2, 3] * 5, texts, strict=True)
     ]
     data = MapDataset(convert_qa_examples(examples, tokenizer, 24, 8, 4))
-    model = transformers.BertForQuestionAnswering(small(tokenizer, transformers.BertConfig))
+    config = small(tokenizer, getattr(transformers, f"{family}Config"))
+    model = getattr(transformers, f"{family}ForQuestionAnswering")(config)
     return model, tokenizer, data, DataCollatorWithPadding(tokenizer), examples
 
 
@@ -78,8 +79,8 @@ def small(tokenizer, kind=transformers.ErnieConfig, **config):
 
 def sequence_task(family="Electra"):
     _, words = trained()  # an export traces ELECTRA's head, too
-    config = small(words, getattr(transformers, f"{family}Config"))
-    model = getattr(transformers, f"{family}ForSequenceClassification")(config)
+    kind = getattr(transformers, f"{family}ForSequenceClassification")
+    model = kind(small(words, kind.config_class))
     return model, words, features(words), DataCollatorWithPadding(words)
 
 

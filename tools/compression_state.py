@@ -15,6 +15,7 @@ import logging
 import sys
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +23,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from course_lib.chapters.ch06 import int8_operators
 from course_lib.compression.static import ACTIVATION_TYPES, ALGORITHMS, WEIGHT_TYPES
-from course_lib.compression.trainer import STRATEGIES
+from course_lib.compression.trainer import BASES, STRATEGIES
 from course_lib.deploy import Predictor
 from course_lib.runtime import InputError, atomic_file, select_device
 
@@ -36,6 +37,7 @@ TASKS = {
     "BERT, question answering": tasks.answer_task,
     "ERNIE, question answering": lambda: tasks.answer_task("Ernie"),
 }
+FAMILIES = ["Ernie", "Bert", "Roberta", "Electra", "ErnieM", "TinyBert"]
 OPTIONS = {  # each beside its default, in strategy "ptq", or "qat" where only that reads it
     "ptq": {
         "algo_list": [[algo] for algo in (*ALGORITHMS, "min_max")],
@@ -80,13 +82,23 @@ def rows() -> list[str]:
         cells = [outcome(strategy, task) for task in TASKS.values()]
         lines.append(f"| {strategy} | {' | '.join(cells)} |")
         print(lines[-1], file=sys.stderr, flush=True)
-    lines += ["", "| option | with strategy | outcome |", "| --- | --- | --- |"]
+    lines += ["", *families(), "", "| option | with strategy | outcome |", "| --- | --- | --- |"]
     for strategy, options in OPTIONS.items():
         for name, values in options.items():
             for value in values:
                 result = outcome(strategy, None, **{name: value})
                 lines.append(f"| `{name}={value!r}` | {strategy} | {result} |")
                 print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
+def families() -> list[str]:
+    """A table of the sequence classifiers that PaddleNLP's documentation names."""
+    lines = [f"| sequence classifier | {' | '.join(BASES)} |", "| --- " * (len(BASES) + 1) + "|"]
+    for family in FAMILIES:
+        cells = [outcome(base, partial(tasks.sequence_task, family)) for base in BASES]
+        lines.append(f"| {family} | {' | '.join(cells)} |")
+        print(lines[-1], file=sys.stderr, flush=True)
     return lines
 
 
