@@ -43,6 +43,24 @@ def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
     return {name: min(values) for name, values in times.items()}
 
 
+def measure(
+    rates: dict[str, float],
+    ways: Mapping[str, Callable[[], object]],
+    texts: int,
+    rounds: int,
+    anchor: str | None = None,
+) -> None:
+    """Add the texts per second of each way to `rates`.
+
+    Args:
+        anchor: one of the ways that has a rate already; the others are put in proportion to it, so
+            that a slower minute of the machine does not look like a slower way.
+    """
+    seconds = in_turns(ways, rounds)
+    scale = rates[anchor] * seconds[anchor] / texts if anchor else 1.0
+    rates.update({n: scale * texts / value for n, value in seconds.items() if n != anchor})
+
+
 def waterfall(
     rates: Mapping[str, float], aside: Sequence[str] = (), unit: str = "texts per second"
 ) -> CourseFigure:
@@ -143,8 +161,7 @@ def next_loss(model: GPTForCausalLM) -> Callable[..., paddle.Tensor]:
 
 def perplexity(model: GPTForCausalLM, rows: Sequence[Sequence[int]]) -> float:
     """How many equally likely characters the next one is as hard to guess as."""
-    total, count, loss_on = 0.0, 0, next_loss(model)
-    ordered = sorted(rows, key=len)
+    total, count, loss_on, ordered = 0.0, 0, next_loss(model), sorted(rows, key=len)
     with inference_mode(model):
         for start in range(0, len(ordered), 64):
             batch = ordered[start : start + 64]
