@@ -85,7 +85,19 @@ def test_a_hint_keeps_its_values(chapter):
 
 
 def test_the_course_is_translated_without_gaps():
-    assert list(translate.problems()) == []
+    assert [*translate.problems(), *translate.page_problems()] == []
+
+
+def test_a_page_is_compared_by_its_sections(course):  # noqa: F811
+    page, chinese = course / "README.md", course / "README.zh.md"
+    page.write_text("# Course\n\n## First [steps](notebooks/90_a.ipynb)\n", encoding="utf-8")
+    assert translate.main(["draft", "README"]) == 0
+    text = re.sub(" todo|in progress(?=.*)", "", chinese.read_text(encoding="utf-8"))
+    text = text.replace("README.zh: ", "README.zh: complete").replace("First", "第一步")
+    chinese.write_text(text.replace("notebooks/", "notebooks/zh/"), encoding="utf-8")
+    assert list(translate.page_problems()) == []
+    page.write_text("# Course\n\n## First [step](notebooks/90_a.ipynb)\n", encoding="utf-8")
+    assert "is missing" in " ".join(translate.page_problems())
 
 
 def test_code_may_be_wrapped_where_it_likes():

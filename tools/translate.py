@@ -16,6 +16,7 @@ writes the editions of complete chapters. Code cells are those of the English ch
 comments, docstrings and the hints of check cells, which messages.tsv translates; outputs are taken
 over, so a figure keeps its English labels, and a line below it explains them. A block that is
 stale (its English cell has changed) is replaced by the English cell until someone has looked.
+README.zh.md and CONTRIBUTING.zh.md hold such blocks themselves, one for each section.
 i18n/README.md tells translators how to work.
 """
 
@@ -52,6 +53,7 @@ BREAK = re.compile(
     r"(?<=[\u3400-\u9fff])\n(?=[\u3400-\u9fff（“《])"
     r"|(?<=[，。：；、？！）”》])\n(?=[\u3400-\u9fff（“《`\[A-Za-z])"
 )
+PAGES = ("README", "CONTRIBUTING")
 LABELS = {"set_title", "set_xlabel", "set_ylabel", "suptitle", "title", "xlabel", "ylabel"}
 
 
@@ -112,6 +114,14 @@ def write_blocks(path: Path, complete: bool, blocks: dict[str, Block]) -> None:
 def prose(notebook: NotebookNode) -> dict[str, str]:
     """Return the English text of each markdown cell by the cell's id."""
     return {cell.id: cell.source for cell in notebook.cells if cell.cell_type == "markdown"}
+
+
+def page(name: str) -> tuple[Path, dict[str, str]]:
+    """Return the Chinese file of a page, and the sections of the English one by their headings."""
+    text = (notebooks.ROOT / f"{name}.md").read_text(encoding="utf-8")
+    parts = [part.strip("\n") for part in re.split(r"^(?=## )", text, flags=re.MULTILINE)]
+    headings = [re.sub(r"\W+", "-", part.splitlines()[0].strip("# ")).lower() for part in parts]
+    return notebooks.ROOT / f"{name}.zh.md", dict(zip(headings, parts, strict=True))
 
 
 # messages.tsv: chapter, English, Chinese
@@ -386,20 +396,7 @@ def problems() -> Iterator[str]:
     for path, (complete, blocks) in sources().items():
         name, notebook = f"i18n/zh/{path.stem}.md", notebooks.read(path)
         texts, mine = prose(notebook), messages_for(path, messages)
-        for cell, text in texts.items():
-            block, title = blocks.get(cell), f"{name}, cell {cell} ({text.splitlines()[0][:50]})"
-            if block is None or block.todo:
-                if complete:
-                    yield f"{title}: is missing"
-            elif block.digest != digest(text):
-                yield f"{title}: is stale, its English cell has changed"
-            else:
-                yield from (f"{title}: {each}" for each in differences(text, block.text))
-        yield from (
-            f"{name}, cell {cell}: the chapter has no such cell"
-            for cell in blocks
-            if cell not in texts
-        )
+        yield from faults(name, complete, blocks, texts)
         said = [m for cell in notebook.cells if cell.cell_type == "code" for m in messages_of(cell)]
         if complete:
             for text in dict.fromkeys(m.english for m in said if not mine.get(m.english)):
@@ -411,6 +408,39 @@ def problems() -> Iterator[str]:
         for chapter, english in messages:
             if chapter == number_of(path) and english not in known:
                 yield f"i18n/zh/messages.tsv, chapter {chapter}: nothing says {english!r}"
+
+
+def page_problems() -> Iterator[str]:
+    """Yield the same of the pages, whose links may lead to Chinese chapters and pages."""
+    for name in PAGES:
+        if not (notebooks.ROOT / f"{name}.zh.md").exists():
+            continue
+        file, texts = page(name)
+        complete, blocks = read_blocks(file)
+        plain = {
+            cell: block._replace(text=re.sub(r"(?<=/)zh/(?=\d)|\.zh(?=\.md\))", "", block.text))
+            for cell, block in blocks.items()
+        }
+        yield from faults(file.name, complete, plain, texts)
+
+
+def faults(
+    name: str, complete: bool, blocks: dict[str, Block], texts: dict[str, str]
+) -> Iterator[str]:
+    """Yield what is wrong with the blocks of a file; a file in progress may lag behind."""
+    for cell, text in texts.items():
+        block, title = blocks.get(cell), f"{name}, cell {cell} ({text.splitlines()[0][:50]})"
+        if block is None or block.todo:
+            if complete:
+                yield f"{title}: is missing"
+        elif block.digest == digest(text):
+            yield from (f"{title}: {each}" for each in differences(text, block.text))
+        elif complete:
+            yield f"{title}: is stale, its English text has changed"
+    if complete:
+        yield from (
+            f"{name}, cell {cell}: is not in English" for cell in blocks if cell not in texts
+        )
 
 
 def differences(english: str, chinese: str) -> Iterator[str]:
@@ -475,14 +505,8 @@ def term_of(entry: str, glossary: dict[str, list[str]]) -> str | None:
 
 def draft(path: Path) -> None:
     """Write or update a chapter's file and its rows in messages.tsv; nothing written is lost."""
-    file, notebook = folder() / f"{path.stem}.md", notebooks.read(path)
-    complete, blocks = read_blocks(file) if file.exists() else (False, {})
-    texts = prose(notebook)
-    fresh = {cell: Block(digest(text), text, True) for cell, text in texts.items()}
-    kept = {cell: block for cell, block in blocks.items() if cell in texts and not block.todo}
-    lost = {cell: block for cell, block in blocks.items() if cell not in texts and not block.todo}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_blocks(file, complete, {**fresh, **kept, **lost})  # `check` names what has no cell
+    notebook = notebooks.read(path)
+    update(folder() / f"{path.stem}.md", prose(notebook))
     messages, number = read_messages(), number_of(path)
     known = messages_for(path, messages)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -495,9 +519,18 @@ def draft(path: Path) -> None:
     write_messages({**{key: text for key, text in messages.items() if key[0] != number}, **mine})
 
 
-def confirm(path: Path, cells: list[str]) -> None:
+def update(file: Path, texts: dict[str, str]) -> None:
+    """Write a file of blocks, or add what it lacks; `check` names blocks without a cell."""
+    complete, blocks = read_blocks(file) if file.exists() else (False, {})
+    fresh = {cell: Block(digest(text), text, True) for cell, text in texts.items()}
+    kept = {cell: block for cell, block in blocks.items() if cell in texts and not block.todo}
+    lost = {cell: block for cell, block in blocks.items() if cell not in texts and not block.todo}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_blocks(file, complete, {**fresh, **kept, **lost})
+
+
+def confirm(file: Path, texts: dict[str, str], cells: list[str]) -> None:
     """Give stale blocks the digest of today's English cell."""
-    file, texts = folder() / f"{path.stem}.md", prose(notebooks.read(path))
     complete, blocks = read_blocks(file)
     for cell in cells or texts:
         if cell in blocks and cell in texts and not blocks[cell].todo:
@@ -524,28 +557,35 @@ def status() -> None:
         )
 
 
+def source_of(name: str) -> tuple[Path, dict[str, str]]:
+    """Return the file of blocks of a chapter or page, and its English texts."""
+    if name in PAGES:
+        return page(name)
+    (path,) = notebooks.chapters([name])
+    return folder() / f"{path.stem}.md", prose(notebooks.read(path))
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Keep the Chinese edition in step.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("status", help="the share that is translated, per chapter")
     commands.add_parser("check", help="what is missing, stale or inconsistent; status 1 if any")
     command = commands.add_parser("draft", help="write or update the files of chapters")
-    command.add_argument("names", nargs="+", help="12, or 12_word_embeddings")
+    command.add_argument("names", nargs="+", help="12, 12_word_embeddings or README")
     command = commands.add_parser("confirm", help="stale blocks are right again")
-    command.add_argument("name", help="12, or 12_word_embeddings")
+    command.add_argument("name", help="12, 12_word_embeddings or README")
     command.add_argument("cells", nargs="*", help="ids of cells (default: all)")
     options = parser.parse_args(arguments)
     try:
         if options.command == "status":
             status()
         elif options.command == "draft":
-            for path in notebooks.chapters(options.names):
-                draft(path)
+            for name in options.names:
+                update(*page(name)) if name in PAGES else draft(*notebooks.chapters([name]))
         elif options.command == "confirm":
-            for path in notebooks.chapters([options.name]):
-                confirm(path, options.cells)
+            confirm(*source_of(options.name), options.cells)
         else:
-            found = list(problems())
+            found = [*problems(), *page_problems()]
             print(*found, sep="\n", end="\n" if found else "")
             return int(bool(found))
     except InputError as error:
