@@ -14,6 +14,7 @@ import course_lib  # noqa: F401, before anything that may import paddle
 from course_lib.chapters import (
     ch01,
     ch03,
+    ch03a,
     ch04,
     ch04a,
     ch06,
@@ -94,7 +95,7 @@ FIGURES = {
     "matrix": lambda: ch01.confusion_matrix([[40, 10], [5, 45]], ["negative", "positive"]),
     "names": lambda: ch01.confusion_matrix(np.eye(7, dtype=int), ["书", "電😀", *"abcde"]),
     "bars": lambda: ch01.probability_bars(predictions(0.98, 0.1, 0.5, 0.999)),
-    "flow": lambda: ch03.pipeline_flow(
+    "flow": lambda: ch03a.pipeline_flow(
         [("text", "房间很干净"), ("ids", "[1, 408]"), ("batch", "[32, 96]\nint64")],
         ["tokenizer", "collate_fn"],
         ("sampler", "[7, 2]", 1),

@@ -1,77 +1,20 @@
-"""Figures of chapter 03, and its tokenizer of words."""
+"""Chapter 03: a picture of padding, four batches to judge, and a tokenizer of words."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from course_lib.notebook.style import COLORS, INK, MUTED, CourseFigure, drawable
+from course_lib.data import convert_tokens_example
+from course_lib.notebook.style import COLORS, CourseFigure
 from course_lib.runtime import InputError
 from course_lib.runtime.visible import is_blank
 
 import numpy as np
 from matplotlib.colors import ListedColormap
-from matplotlib.patches import FancyBboxPatch, Patch
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from paddlenlp.data import JiebaTokenizer, Vocab
+from paddlenlp.data import DataCollatorForTokenClassification, JiebaTokenizer, Vocab
 
 _PADDED = "#F6BE93"  # far lighter than the tokens beside it
-
-
-def pipeline_flow(
-    stages: Sequence[tuple[str, str]],
-    calls: Sequence[str],
-    side: tuple[str, str, int] | None = None,
-) -> CourseFigure:
-    """Show what becomes of data: a box for each form it takes, an arrow for each call between.
-
-    Args:
-        stages: (name, example of its content), in order; the content may have several lines.
-        calls: what turns each stage into the next, one less than stages.
-        side: (name, content, number of the call that it steers): a box below that arrow.
-    """
-    width, gap, height = 1.8, 1.15, 1.15
-    right = len(stages) * (width + gap) - gap
-    low = -2.3 if side else -0.7
-    box = {"boxstyle": "round,pad=0.02,rounding_size=0.08", "linewidth": 1.2}
-    arrow = {"arrowstyle": "-|>", "color": MUTED, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
-    # One unit is 0.65 inches in both directions, so boxes keep their shape.
-    with CourseFigure(figsize=(0.65 * (right + 0.2), 0.65 * (0.7 - low))) as figure:
-        axes = figure.subplots()
-        axes.set(xlim=(-0.1, right + 0.1), ylim=(low, 0.7), xticks=[], yticks=[])
-        axes.spines[:].set_visible(False)
-
-        def draw(x: float, y: float, name: str, content: str, color: str) -> None:
-            corner = (x - width / 2, y - height / 2)
-            style = {**box, "edgecolor": color, "facecolor": "white"}
-            axes.add_patch(FancyBboxPatch(corner, width, height, **style))
-            text = {"ha": "center", "fontsize": 8}
-            axes.text(x, y + 0.36, name, color=color, va="center", **text)
-            content = "\n".join(drawable(line) for line in content.splitlines())
-            axes.text(x, y - 0.14, content, color=INK, va="center", **text)
-
-        for number, (name, content) in enumerate(stages):
-            x = width / 2 + number * (width + gap)
-            draw(x, 0, name, content, COLORS[0])
-            if number:
-                middle = x - (width + gap) / 2
-                ends = {"xy": (x - width / 2, 0), "xytext": (x - width / 2 - gap, 0)}
-                axes.annotate("", **ends, arrowprops=arrow)
-                call = {"ha": "center", "va": "bottom", "fontsize": 8, "color": "#A84A00"}
-                axes.text(middle, 0.08, calls[number - 1], **call)
-        if side:
-            name, content, number = side
-            x = (number + 1) * (width + gap) - gap / 2
-            draw(x, -1.65, name, content, "#007A59")
-            ends = {"xy": (x, -0.04), "xytext": (x, -1.65 + height / 2)}
-            axes.annotate("", **ends, arrowprops={**arrow, "color": "#007A59"})
-        steps = "; ".join(
-            f"{call} makes {name}"
-            for call, (name, _) in zip(
-                (call.replace("\n", " ") for call in calls), stages[1:], strict=True
-            )
-        )
-        alt = f"Boxes and arrows. It begins with {stages[0][0]}; {steps}."
-        if side:
-            alt += f" {side[0]} steers {calls[side[2]]}."
-        return figure.finish(alt)
 
 
 def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 160) -> CourseFigure:
@@ -121,6 +64,27 @@ def padding_map(strategies: Mapping[str, Sequence[Sequence[int]]], rows: int = 1
         figure.legend(handles, ["tokens", "padding"], loc="outside lower center", ncols=2)
         summary = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
         return figure.finish(f"Rows of tokens and of padding. Share of padding: {summary}.")
+
+
+def faulty_batches(
+    examples: Sequence[Mapping[str, Any]], tokenizer: Any
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Build four batches of tagged examples: (ids, labels) by letter. C is right.
+
+    In A the labels are one place too early, in B padded with 0, in D the ids were cut before they
+    were padded, so that [SEP] is missing.
+    """
+    rows = [convert_tokens_example(each, tokenizer, return_dict=True) for each in examples]
+    cut = [{name: values[:-1] for name, values in row.items()} for row in rows]
+    early = [{**row, "labels": [*row["labels"][1:], -100]} for row in rows]
+    batches = {}
+    for letter, (samples, padding) in {
+        "A": (early, -100), "B": (rows, 0), "C": (rows, -100), "D": (cut, -100),
+    }.items():  # fmt: skip
+        collate = DataCollatorForTokenClassification(tokenizer, label_pad_token_id=padding)
+        batch = collate(samples)
+        batches[letter] = batch["input_ids"].numpy(), batch["labels"].numpy()
+    return batches
 
 
 class WordTokenizer:
