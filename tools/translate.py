@@ -54,6 +54,7 @@ BREAK = re.compile(
     r"|(?<=[，。：；、？！）”》])\n(?=[\u3400-\u9fff（“《`\[A-Za-z])"
 )
 PAGES = ("README", "CONTRIBUTING")
+DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 LABELS = {"set_title", "set_xlabel", "set_ylabel", "suptitle", "title", "xlabel", "ylabel"}
 
 
@@ -208,7 +209,7 @@ def _strings(tree: ast.Module, is_check: bool) -> Iterator[tuple[str, ast.expr]]
     for node in ast.walk(tree):
         if is_check and isinstance(node, ast.Assert) and _is_text(node.msg):
             yield "hint", node.msg
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node, False):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, False):
             yield "docstring", node.body[0].value
 
 
@@ -293,7 +294,7 @@ def skeleton(source: str) -> str:
             text = _text(node.msg)
             values = _values(text) if isinstance(node.msg, ast.JoinedStr) else []
             node.msg = ast.Constant("".join(values))
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node, False):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, False):
             node.body[0] = ast.Pass()
     return ast.dump(tree)
 
