@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import course_lib  # noqa: F401, before any test module imports paddle
@@ -12,6 +13,9 @@ import course_lib  # noqa: F401, before any test module imports paddle
 import pytest
 
 OFFLINE = Path(__file__).resolve().parent / "tests" / "offline"
+
+
+BEGIN, late = time.monotonic(), {}
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -48,6 +52,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         chapter = getattr(item, "callspec", None) and item.callspec.params.get("path")
         group = [item.path.name, *([chapter.stem] if isinstance(chapter, Path) else [])]
         item.add_marker(pytest.mark.xdist_group(" ".join(group)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin no notebook after COURSE_NBVAL_MINUTES: a slow machine skips what it does not reach."""
+    minutes = os.environ.get("COURSE_NBVAL_MINUTES")
+    over = bool(minutes) and time.monotonic() - BEGIN > 60 * float(minutes)
+    if item.path.suffix == ".ipynb" and late.setdefault(item.path, over):
+        pytest.skip(f"after COURSE_NBVAL_MINUTES={minutes} no further notebook is begun")
 
 
 @pytest.hookimpl(trylast=True)

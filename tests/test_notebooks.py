@@ -668,6 +668,17 @@ def test_nbval_forgives_times_and_places_but_no_counts():
     assert clean(now) == clean(saved.format(640)) != clean(saved.format(641))
 
 
+def test_no_notebook_is_begun_after_the_minutes_for_nbval(course):
+    notebooks.generate()
+    for minutes, outcome in (("0", "6 skipped"), ("9", "6 passed")):
+        options = ["-q", "-p", "no:cacheprovider", "--rootdir", ROOT, "-c", ROOT / "pyproject.toml"]
+        options += ["--confcutdir", ROOT, "-p", "conftest", "--nbval-lax"]
+        with course_kernel(COURSE_NBVAL_MINUTES=minutes) as environment:
+            edition = notebooks.LEARNERS / "90_demo.ipynb"
+            done = python("-m", "pytest", *options, edition, env=environment, cwd=ROOT)
+        assert outcome in done.stdout, done.stdout
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_generated_notebooks_are_tracked_with_their_sources():
     listed = run("git", "ls-files", cwd=ROOT)
