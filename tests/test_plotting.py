@@ -120,7 +120,9 @@ FIGURES = {
     "heads": lambda: ch07.head_importance([[1, 2, 0.2], [4, 0.1, 3]], [(1, 0)]),
     "widths": lambda: ch07.width_tradeoff(*WIDTHS),
     "width": lambda: ch07.width_tradeoff(*WIDTHS, chosen=0.5),
-    "threshold": lambda: ch10.threshold_tradeoff([0.9, 0.2, 0.6, 0], [1, 0, 0, 1], 0.5, "店##好😀"),
+    "threshold": lambda: ch10.threshold_tradeoff(
+        [0.9, 0.2, 0.6, 0.1], [1, 0, 0, 1], 0.5, "店##好😀"
+    ),
     "tree": lambda: ch10.taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
     "attributions": lambda: ch18.token_attributions(
         ["房", "间", "##很", "good", "😀"] * 9, [0.5, -1.5, 0.0, 2, 0.1] * 9, "positive"
