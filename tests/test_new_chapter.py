@@ -21,7 +21,8 @@ def run(tmp_path):
     files = [f"{kind}/00_environment.ipynb" for kind in ("solutions", "notebooks")]
     helpers = ("test_notebooks", "course_kernel", "exercise_runner", "processes")
     tests = [f"tests/{each}.py" for each in helpers]
-    for name in [*files, *tests, "README.md", "conftest.py", "pyproject.toml"]:
+    tests += ["tests/nbval_sanitize.cfg", "README.md", "conftest.py", "pyproject.toml"]
+    for name in [*files, *tests]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "data").symlink_to(ROOT / "data")
