@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from course_lib.notebook.checks import attempted, solved
 from course_lib.runtime import InputError
@@ -261,6 +262,15 @@ def test_what_only_a_gpu_reaches_is_told(code, found):
 EXTENSION = "get_config().InteractiveShellApp.extensions = ['exercise_runner']\n"
 
 
+def nbval(edition: Path, *options, **variables: str) -> CompletedProcess:
+    """Run a learner's notebook under nbval in the course's kernel."""
+    usual = ["-q", "-p", "no:cacheprovider", "--rootdir", ROOT, "--nbval-lax"]
+    with course_kernel(**variables) as environment:
+        environment["PYTHONPATH"] += os.pathsep + str(ROOT / "tests")
+        environment.pop("NBGRADER_EXECUTION", None)
+        return python("-m", "pytest", *usual, *options, edition, env=environment, cwd=ROOT)
+
+
 def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
     """Run the learner's edition under nbval in the profile rehearsal: two steps as on a GPU.
 
@@ -274,14 +284,9 @@ def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
         Path(directory, "profile_default", "ipython_kernel_config.py").write_text(EXTENSION)
         places = {"COURSE_EXERCISES": directory, "IPYTHONDIR": directory}
         profile = {"COURSE_PROFILE": "rehearsal", "COURSE_DEVICE": "cpu"}
-        with course_kernel(**places, **profile) as environment:
-            environment["PYTHONPATH"] += os.pathsep + str(ROOT / "tests")
-            environment.pop("NBGRADER_EXECUTION", None)
-            options = ["--nbval-lax", "--nbval-kernel-startup-timeout", 600]
-            options += ["--nbval-sanitize-with", ROOT / "tests" / "nbval_sanitize.cfg"]
-            options += ["-q", "-p", "no:cacheprovider", "--rootdir", ROOT]
-            edition = notebooks.LEARNERS / path.name
-            result = python("-m", "pytest", *options, edition, env=environment, cwd=ROOT)
+        options = ["--nbval-kernel-startup-timeout", 600]
+        options += ["--nbval-sanitize-with", ROOT / "tests" / "nbval_sanitize.cfg"]
+        result = nbval(notebooks.LEARNERS / path.name, *options, **places, **profile)
         assert result.returncode == 0, (result.stdout + result.stderr)[-4000:]
         return json.loads(Path(directory, "results.json").read_text(encoding="utf-8"))
 
@@ -671,11 +676,8 @@ def test_nbval_forgives_times_and_places_but_no_counts():
 def test_no_notebook_is_begun_after_the_minutes_for_nbval(course):
     notebooks.generate()
     for minutes, outcome in (("0", "6 skipped"), ("9", "6 passed")):
-        options = ["-q", "-p", "no:cacheprovider", "--rootdir", ROOT, "-c", ROOT / "pyproject.toml"]
-        options += ["--confcutdir", ROOT, "-p", "conftest", "--nbval-lax"]
-        with course_kernel(COURSE_NBVAL_MINUTES=minutes) as environment:
-            edition = notebooks.LEARNERS / "90_demo.ipynb"
-            done = python("-m", "pytest", *options, edition, env=environment, cwd=ROOT)
+        options = ["-c", ROOT / "pyproject.toml", "--confcutdir", ROOT, "-p", "conftest"]
+        done = nbval(notebooks.LEARNERS / "90_demo.ipynb", *options, COURSE_NBVAL_MINUTES=minutes)
         assert outcome in done.stdout, done.stdout
 
 

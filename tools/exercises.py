@@ -37,6 +37,7 @@ from course_lib.runtime import InputError
 
 from nbformat import NotebookNode
 
+NUMBER = re.compile(r"\d\d[a-z]?(?=_)")  # of a chapter, where its name begins
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 STUB = "# your answer here"
 SOLUTION_BLOCK = re.compile(
@@ -106,7 +107,7 @@ def check_exercises(notebook: NotebookNode, where: str | os.PathLike) -> None:
         where: path of the notebook; a name such as 04_ or 04a_... is that of a chapter, whose
             exercises begin with the same number.
     """
-    chapter = re.match(r"\d\d[a-z]?(?=_)", Path(where).name)
+    chapter = NUMBER.match(Path(where).name)
     seen: dict[str, int] = {}
     pending = None  # the answer in the cell before
     for number, cell in enumerate(notebook.cells, 1):

@@ -48,7 +48,6 @@ from course_lib.runtime.files import read_bytes, read_json  # noqa: E402
 from tools import exercises  # noqa: E402
 
 SOLUTIONS, LEARNERS = ROOT / "solutions", ROOT / "notebooks"
-NAME = re.compile(r"\d\d[a-z]?(?=_)")
 CHECK_OUTPUT = "# NBVAL_CHECK_OUTPUT"
 METADATA = {
     "kernelspec": {
@@ -71,7 +70,7 @@ def chapters(names: list[str] | None = None) -> list[Path]:
 
     A chapter that was added later has a letter behind its number: 04a is read before 04.
     """
-    found = [path for path in SOLUTIONS.glob("*.ipynb") if NAME.match(path.name)]
+    found = [path for path in SOLUTIONS.glob("*.ipynb") if exercises.NUMBER.match(path.name)]
     found.sort(key=lambda path: path.name.replace("_", "~", 1))  # "~" sorts behind all letters
     if not names:
         return found
