@@ -86,7 +86,7 @@ lint: $(STAMP) ## ruff (notebooks included), order of imports, types, size of th
 # One process a core, with one thread each: the small models of the course gain little from a second
 # thread. More than four would want more than 8 GB of memory.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
-PYTEST := -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=12
+PYTEST := -m pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder --durations=12
 # Of solutions/ only the files themselves: zh/ holds the same code and the same outputs.
 NBVAL := --nbval-lax --nbval-kernel-startup-timeout 600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import time
@@ -46,12 +47,16 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.path.remove(str(OFFLINE))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With --dist loadgroup a file stays in one process, but its chapters are dealt one by one."""
-    for item in items:
-        chapter = getattr(item, "callspec", None) and item.callspec.params.get("path")
-        group = [item.path.name, *([chapter.stem] if isinstance(chapter, Path) else [])]
-        item.add_marker(pytest.mark.xdist_group(" ".join(group)))
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    """A file and a notebook stay in one process; tests of each chapter are dealt one by one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByChapter(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            chapter = re.search(r"\[\d\d[a-z]?_\w+", nodeid)
+            return nodeid.split("::")[0] + (chapter.group() if chapter else "")
+
+    return ByChapter(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
