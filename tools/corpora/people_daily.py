@@ -92,7 +92,7 @@ def draw_audit() -> list[int]:
 
 
 def report() -> str:
-    """All tables as Markdown, as they stand in data/README.md."""
+    """All tables as Markdown, as data/README.md has them."""
     return "\n\n".join((_splits(), _baseline(), _audit()))
 
 
@@ -108,7 +108,7 @@ def _audit() -> str:
     for name, total in (("precision", labelled), ("recall", true)):
         hits = count["right"]
         rows.append([name, f"{hits} of {total}", f"{hits / total:.1%}", interval(hits, total)])
-    return markdown_table(["organisations", "count", "share", "95% interval (Wilson)"], rows)
+    return markdown_table(["organizations", "count", "share", "95% interval (Wilson)"], rows)
 
 
 @cache
@@ -147,4 +147,4 @@ def _splits() -> str:
 
 def _baseline() -> str:
     rows = [[name, *row, f"{span_f1(row):.1%}"] for name, row in baseline().items()]
-    return markdown_table(["names in dev", "right", "found", "true", "span F1"], rows)
+    return markdown_table(["names in dev", "right", "found", "in the text", "span F1"], rows)

@@ -119,7 +119,7 @@ def _sizes() -> str:
         mean = f"{sum(aspects) / len(aspects):.1f}"
         rows.append([name, len(aspects), *map(counts.get, DOMAINS.values()), without, mean])
     return markdown_table(
-        ["split", "texts", *DOMAINS.values(), "no aspect", "aspects a text"], rows
+        ["split", "texts", *DOMAINS.values(), "no aspect", "aspects per text"], rows
     )
 
 

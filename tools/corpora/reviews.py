@@ -300,7 +300,7 @@ def draw_audit() -> list[str]:
 
 
 def report() -> str:
-    """All tables as Markdown, as they stand in data/README.md."""
+    """All tables as Markdown, as data/README.md has them."""
     return "\n\n".join((_removal(), _splits(), _masks(), _borders(), _order(), _audit()))
 
 
@@ -316,13 +316,13 @@ def _removal() -> str:
     rows: list[list[object]] = [
         ["lines in both files", len(raw)],
         ["distinct lines", distinct],
-        ["distinct after normalising and masking", cleaned],
+        ["distinct after normalizing and masking", cleaned],
         ["- hotel replies", -taken["reply"]],
-        ["- headings of a list", -taken["heading"]],
+        ["- headings", -taken["heading"]],
         ["- fragments", -taken["fragment"]],
         ["- the same but for punctuation, case or a leading number", len(kept) - same],
         ["- in both classes", -taken["both classes"]],
-        ["- neighbour or near-duplicate of a text in another split", -across],
+        ["- neighbor or near-duplicate of a text in another split", -across],
         ["= examples", final],
     ]
     return markdown_table(["step", "texts"], rows)
@@ -340,7 +340,7 @@ def _splits() -> str:
         rows.append([split, len(examples), *cells, mean, median, lengths[len(lengths) * 95 // 100]])
     header = ["split", "examples"]
     header += [f"{sign} {domain}" for sign in ("neg.", "pos.") for domain in WORDS]
-    return markdown_table([*header, "mean characters", "median", "95%"], rows)
+    return markdown_table([*header, "mean characters", "median", "95th percentile"], rows)
 
 
 def _masks() -> str:
@@ -370,7 +370,7 @@ def _borders() -> str:
         strays = sum(bool(hit) and domain not in hit for hit in hits)
         rows.append([f"{file} {first}-{last}", domain, *shares, strays])
     header = ["lines", "domain", *(f"{domain} words" for domain in WORDS)]
-    return markdown_table([*header, "only words of others"], rows)
+    return markdown_table([*header, "only words of other domains"], rows)
 
 
 def _order() -> str:
@@ -392,7 +392,8 @@ def _order() -> str:
                 pairs += 1
                 near += any(abs(a - b) <= GAP for a in places[one] for b in places[other])
         rows.append([f"{file} {first}-{last}", domain, pairs, f"{near / pairs:.0%}"])
-    header = ["lines", "domain", "adjacent pairs also in the first stretch", f"within {GAP} there"]
+    header = ["lines", "domain", "adjacent pairs that the first stretch has, too"]
+    header.append(f"at most {GAP} lines apart there")
     return markdown_table(header, rows)
 
 
@@ -404,4 +405,4 @@ def _audit() -> str:
         share = f"{counts[judgement] / total:.1%}"
         between = interval(counts[judgement], total)
         rows.append([judgement, counts[judgement], share, between])
-    return markdown_table(["judgement", "reviews", "share", "95% interval (Wilson)"], rows)
+    return markdown_table(["judgment", "reviews", "share", "95% interval (Wilson)"], rows)
