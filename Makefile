@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env lab quickstart test test-fast faults lint doctor execute notebooks bench peers test-paddle3 lock clean distclean
+.PHONY: help env lab progress quickstart test test-fast faults lint doctor execute notebooks bench peers test-paddle3 lock clean distclean
 
 ifdef DEVICE
 LOCK ?= $(if $(filter gpu,$(DEVICE)),gpu-cu118,cpu)
@@ -66,8 +66,19 @@ $(VENV)/.stamp-%: requirements/%.txt pyproject.toml
 	@rm $(VENV)/.incomplete
 	@touch $@
 
-lab: $(STAMP) ## JupyterLab with the learner's notebooks
-	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks
+# COURSE_LANG=zh, or a Chinese LANG, opens the Chinese edition, and JupyterLab's menus are Chinese too.
+COURSE_LANG ?= $(LANG)
+CHINESE := $(filter zh%,$(COURSE_LANG))
+CHAPTERS := notebooks$(if $(CHINESE),/zh)
+
+lab: $(STAMP) ## JupyterLab with the learner's notebooks (COURSE_LANG=zh: in Chinese)
+	@mkdir -p $(VENV)/share/jupyter/lab/settings
+	@echo '{"@jupyterlab/translation-extension:plugin": {"locale": "$(if $(CHINESE),zh_CN,default)"}}' \
+		> $(VENV)/share/jupyter/lab/settings/overrides.json
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(CHAPTERS)/start.ipynb $(LAB_OPTIONS)
+
+progress: $(STAMP) ## which exercises you have solved
+	@$(BIN)/python -m course_lib.chapters.progress $(CHAPTERS)
 
 quickstart: $(STAMP) ## train, evaluate and use a small sentiment model
 	$(BIN)/python -m course_lib quickstart

@@ -136,6 +136,21 @@ def test_environment_yml_agrees_with_the_lock_and_names_the_eight_packages():
     assert "--editable ." in pip
 
 
+def test_binder_and_the_dev_container_agree_with_the_lock():
+    locked = pins("cpu", "3.10")
+    lines = (ROOT / "binder" / "requirements.txt").read_text().splitlines()
+    named = dict(line.lower().replace("_", "-").split("==") for line in lines if "==" in line)
+    assert named == {name: locked[name] for name in named}
+    post, start = ROOT / "binder" / "postBuild", ROOT / ".devcontainer" / "devcontainer.json"
+    assert os.access(post, os.X_OK) and (ROOT / "binder" / "runtime.txt").exists()
+    container = json.loads(start.read_text())
+    for text in (post.read_text(), container["updateContentCommand"]):
+        assert re.search(r"\bmake (LOCK=cpu )?env\b", text)
+    packages = set((ROOT / "binder" / "apt.txt").read_text().split()) - {"make"}
+    assert packages <= set(container["onCreateCommand"].split())
+    assert packages <= set((ROOT / ".ci" / "run").read_text().split())
+
+
 # --- course_lib comes before paddle
 
 

@@ -690,7 +690,8 @@ def test_generated_notebooks_are_tracked_with_their_sources():
         pytest.skip("not a git checkout")
     files = {file for file in listed.stdout.split() if re.fullmatch(r"notebooks/.*\.ipynb", file)}
     chinese = [f"zh/{path.name}" for path in translate.editions()]
-    assert files == {f"notebooks/{name}" for name in [*(p.name for p in CHAPTERS), *chinese]}
+    names = [*(path.name for path in CHAPTERS), *chinese, "start.ipynb", "zh/start.ipynb"]
+    assert files == {f"notebooks/{name}" for name in names}
 
 
 def test_the_readme_lists_every_chapter_with_its_times():

@@ -140,6 +140,15 @@ def screenshot(
     return Path(path)
 
 
+def _browser() -> list[str] | None:
+    """Return how to start a Chromium or Chrome, if one is installed."""
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
+    return None if browser is None else command
+
+
 def _browse(url: str, *options: str) -> str | None:
     """Open a page in a browser without a window; see `screenshot`.
 
@@ -147,15 +156,10 @@ def _browse(url: str, *options: str) -> str | None:
         options: what to do with the page: `--dump-dom` or `--screenshot=FILE`.
 
     Returns:
-        What the browser prints, or None when there is no browser, or when it fails, or hangs three
-        times for 100 s (a warning says so).
+        What the browser prints; None without one, or where it fails or hangs (a warning).
     """
-    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if browser is None:
+    if (command := _browser()) is None:
         return None
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
-    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
     for _ in range(TRIES):  # now and then one hangs, and the next does not
         with (
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
