@@ -142,11 +142,11 @@ def screenshot(
 
 def _browser() -> list[str] | None:
     """Return how to start a Chromium or Chrome, if one is installed."""
-    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if (browser := next(filter(None, map(shutil.which, _BROWSERS)), None)) is None:
+        return None
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
     command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
-    return None if browser is None else command
+    return [*command, "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
 
 
 def _browse(url: str, *options: str) -> str | None:
