@@ -1,7 +1,7 @@
 """Which exercises are solved: the table of notebooks/start.ipynb and of `make progress`.
 
 Nothing is kept beside the notebooks: an exercise is solved when the saved output of its check cell
-says so. A learner who clears the outputs starts anew.
+says so. Clearing the outputs sets the count back to zero.
 """
 
 import re
