@@ -1,7 +1,7 @@
 """Build the corpora's frozen files, and print the tables of data/README.md.
 
     python -m tools.corpora stats CORPUS    print the tables of a corpus
-    python -m tools.corpora build CORPUS    choose anew: reviews, people_daily, cloze
+    python -m tools.corpora build CORPUS    make anew: reviews, people_daily, cloze, waybills
     python -m tools.corpora checksums       after an edit by hand: write data/SHA256SUMS
 
 `build` writes data/SHA256SUMS, too. Questions (cloze) depend on the labels of people_daily.
@@ -15,14 +15,14 @@ from collections.abc import Sequence
 
 import course_lib  # noqa: F401  before paddle
 from course_lib.runtime.commands import exit_status
-from tools.corpora import cloze, pairs, people_daily, review_tree, reviews
+from tools.corpora import cloze, pairs, people_daily, review_tree, reviews, waybills
 from tools.corpora.reporting import write_checksums
 
 CORPORA = {
     module.__name__.rpartition(".")[2]: module
-    for module in (cloze, pairs, people_daily, review_tree, reviews)
+    for module in (cloze, pairs, people_daily, review_tree, reviews, waybills)
 }
-BUILT = ("reviews", "people_daily", "cloze")
+BUILT = ("reviews", "people_daily", "cloze", "waybills")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

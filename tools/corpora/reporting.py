@@ -16,6 +16,7 @@ SHIPPED = (
     *("cloze/gold.jsonl", "cloze/questions.json", "pairs/pairs.tsv"),
     *("people_daily/organisations.json", "review_tree/again.jsonl", "review_tree/gold.jsonl"),
     *("review_tree/rules.json", "reviews/split.json"),
+    *("waybills/by_hand.tsv", "waybills/synthetic.tsv"),
 )
 
 
