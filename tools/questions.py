@@ -207,10 +207,9 @@ def page(questions: list[Question], sections: list[Section]) -> str:
         "",
         "# Questions and answers",
         "",
-        "What users of PaddleNLP ask again and again, and where the course answers it: a section "
-        "that runs, for which the setup cell of its chapter is enough, and functions to copy. "
-        "Numbers with a Q are those of PaddleNLP's FAQ; *draft* counts the questions of an older "
-        "draft of it from its top.",
+        "These are questions that users of PaddleNLP often ask, with the sections of the course "
+        "that answer them (run the setup of the chapter first), and functions to copy. A number "
+        "with a Q is that of PaddleNLP's FAQ; *draft* 5 is question 5 of an older draft of it.",
     ]
     for theme, group in groupby(questions, lambda question: question.theme):
         rows = []

@@ -32,23 +32,26 @@ PAGE = ROOT / "docs" / "taskflow.md"
 OWN_MODEL = (FillMaskTask, text_classification.TextClassificationTask)  # have no model to download
 DESCRIPTIONS = {  # task -> what goes in, what comes out
     "code_generation": ("the beginning of a program", "its continuation"),
-    "dependency_parsing": ("a text", "words, and for each its head and its relation to it"),
-    "dialogue": ("the turns so far", "the next turn"),
+    "dependency_parsing": ("a text", "words; for each word its head and the relation to it"),
+    "dialogue": ("the dialogue so far", "the next answer"),
     "document_intelligence": ("an image of a document, questions", "answers with probabilities"),
     "feature_extraction": ("texts (some models: images)", "one vector per text"),
-    "fill_mask": ("a text with one [MASK]", "tokens for its place, with scores"),
-    "information_extraction": ("a text; a schema", "spans for each name of the schema, nested"),
+    "fill_mask": ("a text with one [MASK]", "tokens that fit there, with scores"),
+    "information_extraction": (
+        "a text; a schema",
+        "for each name in the schema, the spans found; may be nested",
+    ),
     "knowledge_mining": ("a text (nptag: a noun phrase)", "words with classes and linked terms"),
     "lexical_analysis": ("a text", "words and their classes"),
-    "ner": ("a text", "words and their classes, or the entities alone"),
+    "ner": ("a text", "words and their classes, or only the entities"),
     "poetry_generation": ("the beginning of a poem", "its continuation"),
     "pos_tagging": ("a text", "words and their parts of speech"),
-    "question_answering": ("a question, no passage", "an answer, generated"),
+    "question_answering": ("a question, without a passage", "a generated answer"),
     "question_generation": ("a passage and an answer", "a question"),
     "sentiment_analysis": ("a text", "negative or positive (uie-senta: aspects and opinions)"),
     "text2text_generation": ("an instruction", "a reply"),
     "text_classification": ("a text", "labels with scores"),
-    "text_correction": ("a text", "the text with spelling errors corrected, and where"),
+    "text_correction": ("a text", "the corrected text, and the positions of the errors"),
     "text_similarity": ("pairs of texts", "a similarity per pair"),
     "text_summarization": ("a text", "a summary"),
     "word_segmentation": ("a text", "its words"),
@@ -126,14 +129,14 @@ def page() -> str:
             "",
             "# The tasks of Taskflow",
             "",
-            f"The {len(TASKS)} tasks of `Taskflow` in PaddleNLP {version('paddlenlp')}, one line "
-            "for each class that implements one.",
+            f"PaddleNLP {version('paddlenlp')} has {len(TASKS)} tasks in `Taskflow`. The table has "
+            "one line for each class that implements a task, so some tasks have several lines.",
             "",
-            "- *Download*: whether a first call without arguments fetches files. *Your own model*: "
-            "there are none to fetch, so the task always needs `task_path`.",
-            "- *`task_path`*: whether a directory of yours replaces them. *Weights only*: the "
-            "tokenizer is still loaded by the model's name, from the hub or from a directory of "
-            "that name in the working directory. *No*: weights, too, are loaded by name.",
+            "- *Download*: does the first call without arguments download files? *Your own model*: "
+            "PaddleNLP has no files for this task, so you always have to pass `task_path`.",
+            "- *`task_path`*: can a directory of your own replace these files? *Weights only*: the "
+            "tokenizer is still loaded by the name of the model, from the hub or from a directory "
+            "with that name in the working directory. *No*: the weights are loaded by name, too.",
             "",
             *pages.table(header, table),
             "",

@@ -129,9 +129,9 @@ def page() -> str:
         "# The arguments of the Trainer",
         "",
         f"The {len(ARGUMENTS)} arguments of `TrainingArguments` that the documents describe, as "
-        f"they are in PaddleNLP {paddlenlp.__version__}. Each was set by a test, and what the page "
-        "says of it is what that test observes (`tests/test_trainer_arguments.py`). The status "
-        "says how much could be seen:",
+        f"they are in PaddleNLP {paddlenlp.__version__}. A test sets each of them, and this page "
+        "reports what the test observes (`tests/test_trainer_arguments.py`). The status says what "
+        "the test could show:",
         "",
         *pages.table(["Status", "Meaning", "Arguments"], counts),
         "",
@@ -159,13 +159,13 @@ def _documented_arguments() -> list[str]:
             if remarks:
                 differences.append(f"- `{name}`: {' '.join(remarks)}")
             rows.append([f"`{name}`", kind, value, argument.status, argument.effect + mark])
-        header = ["Argument", "Type", "Default", "Status", "What was seen"]
+        header = ["Argument", "Type", "Default", "Status", "What it does"]
         lines += [f"## {title}", "", *pages.table(header, rows), ""]
     return [
         *lines,
         "## Where this version differs from the documents",
         "",
-        "Arguments marked (*) above, and those with another default.",
+        "These are the arguments marked (*) above, and those with another default.",
         "",
         *differences,
         "",
@@ -207,8 +207,8 @@ def _compression_arguments() -> list[str]:
     return [
         "## CompressionArguments",
         "",
-        "The fields that `CompressionArguments` adds. Where the default is None, the next column "
-        "is what `print_config()` puts in its place.",
+        "These are the fields that `CompressionArguments` adds. If the default is None, the next "
+        "column shows the value that `print_config()` sets.",
         "",
         *pages.table(["Field", "Type", "Default", "After `print_config()`", "Documents"], added),
         "",
