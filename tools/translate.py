@@ -16,7 +16,8 @@ writes the editions of complete chapters. Code cells are those of the English ch
 comments, docstrings and the hints of check cells, which messages.tsv translates; outputs are taken
 over, so a figure keeps its English labels, and a line below it explains them. A block that is
 stale (its English cell has changed) is replaced by the English cell until someone has looked.
-README.zh.md and CONTRIBUTING.zh.md hold such blocks themselves, one for each section.
+README.zh.md, CONTRIBUTING.zh.md and data/README.zh.md hold such blocks themselves, one for each
+section.
 i18n/README.md tells translators how to work.
 """
 
@@ -53,7 +54,7 @@ BREAK = re.compile(
     r"(?<=[\u3400-\u9fff])\n(?=[\u3400-\u9fff（“《])"
     r"|(?<=[，。：；、？！）”》])\n(?=[\u3400-\u9fff（“《`\[A-Za-z])"
 )
-PAGES = ("README", "CONTRIBUTING")
+PAGES = ("README", "CONTRIBUTING", "data/README")
 DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 LABELS = {"set_title", "set_xlabel", "set_ylabel", "suptitle", "title", "xlabel", "ylabel"}
 
