@@ -15,12 +15,11 @@ import random
 import re
 
 from course_lib import runtime
+from course_lib.chapters.ch21 import FIELDS, MARK, parse
 from course_lib.data.splits import SPLITS
 from course_lib.runtime import atomic_file
 from tools.corpora.reporting import markdown_table
 
-FIELDS = ("name", "phone", "province", "city", "district", "street")
-MARK = re.compile(r"\{(\w+):([^{}]+)\}")
 SEED = 42
 SIZES = {"train": 500, "dev": 150}
 SYNTHETIC, BY_HAND = "waybills/synthetic.tsv", "waybills/by_hand.tsv"
@@ -85,17 +84,6 @@ def places() -> list[tuple[str, str, str]]:
 
 def mark(field: str, text: str) -> str:
     return f"{{{field}:{text}}}"
-
-
-def parse(marked: str) -> tuple[str, list[tuple[int, int, str]]]:
-    """A waybill without marks, and (start, end, field) of each field."""
-    text, spans, last = "", [], 0
-    for found in MARK.finditer(marked):
-        text += marked[last : found.start()]
-        spans.append((len(text), len(text) + len(found[2]), found[1]))
-        text += found[2]
-        last = found.end()
-    return text + marked[last:], spans
 
 
 class _Maker:
