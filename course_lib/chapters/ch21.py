@@ -62,18 +62,6 @@ def load_waybills(kind: str, split: str, max_examples: int | None = None) -> Map
     return MapDataset(examples, label_list=LABELS)
 
 
-def read_marks(examples: Sequence[Mapping[str, Any]], titles: Sequence[str] = ()) -> pd.DataFrame:
-    """The marks of a few waybills as a table: one row each, one column per field."""
-    rows = []
-    for example in examples:
-        found: dict[str, list[str]] = {}
-        text, spans = parse(example["text"])
-        for start, end, field in spans:
-            found.setdefault(field, []).append(text[start:end])
-        rows.append({field: " / ".join(found.get(field, ())) for field in FIELDS})
-    return pd.DataFrame(rows, index=list(titles) or [example["id"] for example in examples])
-
-
 def mistakes(
     dataset: Sequence[Mapping[str, Any]], gold: Sequence[set[Span]], found: Sequence[set[Span]]
 ) -> pd.DataFrame:
