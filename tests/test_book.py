@@ -20,6 +20,8 @@ def test_a_chapter_of_the_book_has_its_answers_folded_and_its_links_inside(tmp_p
     questions = (tmp_path / "pages/questions.md").read_text(encoding="utf-8")
     assert "(source:course_lib/data/examples.py)" in questions
     assert f"#2-{'from-everything-else' if language == 'en' else '从各种来源创建'})" in questions
+    assert ("| 问题 |" if language == "zh" else "| Question |") in questions
+    assert "](questions.md)" in prose and "zh.md" not in prose + questions
     assert (tmp_path / "files/course_lib/data/examples.py").exists()
     assert "[12](12_word_embeddings.ipynb) |" in (tmp_path / "pages/glossary.md").read_text()
 

@@ -40,17 +40,22 @@ def test_every_question_has_a_section_that_uses_its_functions(questions, section
     assert index.problems(questions, sections) == []
 
 
-def test_the_page_is_up_to_date(questions, sections):
-    same = index.PAGE.read_text(encoding="utf-8") == index.page(questions, sections)
+@pytest.mark.parametrize("language", index.PAGES)
+def test_the_page_is_up_to_date(questions, sections, language):
+    page = index.page(questions, sections, language)
+    same = index.PAGES[language].read_text(encoding="utf-8") == page
     assert same, "run: python tools/questions.py generate"
 
 
-def test_every_link_of_the_page_leads_somewhere():
-    text = index.PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("language", index.PAGES)
+def test_every_link_of_the_page_leads_somewhere_in_its_language(language):
+    text = index.PAGES[language].read_text(encoding="utf-8")
     links = re.findall(r"\]\(\.\./([^)#]+)(?:#([^)]+))?\)", text)
     assert len(links) > 60
     for file, anchor in links:
         assert (ROOT / file).is_file(), file
+        chinese = (ROOT / file).parent / "zh" / Path(file).name
+        assert language == "en" or not chinese.exists(), f"{file} has a Chinese edition"
         if anchor:
             cells = nbformat.read(ROOT / file, as_version=4).cells
             prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
@@ -63,12 +68,15 @@ def test_every_link_of_the_page_leads_somewhere():
 
 LIST = """
 - theme: Speed
+  zh: 速度
   questions:
     - ids: [Q1.1, draft 3]
       question: How fast?
+      zh: 有多快？
       answers: {"02": [tasks.search.fuse]}
     - ids: [Q1.2]
       question: How slow?
+      zh: 有多慢？
       answers: {"02": []}
 """
 CELLS = [
@@ -88,6 +96,10 @@ def chapter(directory, cells):
     make = {"markdown": new_markdown_cell, "code": new_code_cell}
     notebook = new_notebook(cells=[make[kind](source) for kind, source in cells])
     nbformat.write(notebook, directory / "02_chapter.ipynb")
+    for cell in notebook.cells:
+        cell["source"] = cell.source.replace("1 Fast\n*FAQ: Q1.1", "1 快\n*FAQ：Q1.1")
+    (directory / "zh").mkdir(exist_ok=True)
+    nbformat.write(notebook, directory / "zh" / "02_chapter.ipynb")
     return index.read_sections(directory)
 
 
@@ -117,6 +129,13 @@ def test_a_list_and_a_chapter_that_fit(tmp_path):
         "[`tasks.search.fuse`](../course_lib/tasks/search/index.py) |"
     ) in page
     assert "#2-Slow) |  |" in page and page.count("## Speed") == 1
+    page = index.page(questions, sections, "zh")
+    assert "| 有多快？ | Q1.1、草稿 3 | [02 · 1 快](../notebooks/zh/02_chapter.ipynb#1-%E5" in page
+    assert page.count("## 速度") == 1
+    sections[0].chinese = ""  # a chapter without a Chinese edition
+    assert "02_chapter.ipynb#1-Fast)（英文） |" in index.page(questions, sections, "zh")
+    with pytest.raises(InputError, match=r"zh 'How fast\?'"):
+        listed(tmp_path, LIST.replace("有多快？", "How fast?"))
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ reads, builds en/ and zh/ and looks at every page: a link or picture that leads 
 that a page would fetch from another host, or a search that finds nothing (in Chromium, where there
 is one) fails the build.
 
-A chapter that has no Chinese edition yet is in zh/ in English, with a note. Both sites have the
-same pages, so the switch of languages leads to the same page. Links to source files lead to
-files/, a copy of them. BOOK_REPOSITORY (owner/name on GitHub; GITHUB_REPOSITORY in its workflows)
-gives the buttons that open a chapter in Colab and AI Studio their address; without it they are left
-out.
+A chapter or page that has no Chinese edition yet is in zh/ in English, a chapter with a note. Both
+sites have the same pages, so the switch of languages leads to the same page. Links to source files
+lead to files/, a copy of them. BOOK_REPOSITORY (owner/name on GitHub; GITHUB_REPOSITORY in its
+workflows) gives the buttons that open a chapter in Colab and AI Studio their address; without it
+they are left out.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ TEXTS = {
         "各章引用的论文与资料。",
     ),
 }
-CHINESE = re.compile(r"[\u3400-\u9fff]")
+SWITCH = re.compile(r'^<a href="\w+(\.zh)?\.md">(中文|English)</a>\n', re.MULTILINE)
 LINK = re.compile(
     r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\((?!https?:|mailto:|data:|#)([^)#\s]*)(#[^)\s]*)?\)"
 )
@@ -128,7 +128,10 @@ class Staging:
             self.copy(f"notebooks/{source.relative_to(ROOT / 'solutions')}")
         for page, name in PAGES.items():
             if name != "index.md":
-                content = (ROOT / page).read_text(encoding="utf-8")
+                chinese = ROOT / re.sub(r"\.md$", ".zh.md", page)
+                translated = self.language == "zh" and chinese.exists()
+                content = (chinese if translated else ROOT / page).read_text(encoding="utf-8")
+                content = SWITCH.sub("", content)  # the book has its own
                 (self.target / name).write_text(self.relink(content, page), encoding="utf-8")
         (self.target / "glossary.md").write_text(self.glossary(terms), encoding="utf-8")
         head = [f"# {text('papers', self.language)}", "", text("papers text", self.language), ""]
@@ -182,8 +185,9 @@ class Staging:
                 return f"{label}({name[1]}{'#' if place else ''}{place})"
             if name:  # a chapter that --only leaves out
                 return label[1:-1]
-            if path in PAGES:
-                return f"{label}({PAGES[path]}{slug(anchor)})"
+            page = re.sub(r"\.zh\.md$", ".md", path)
+            if page in PAGES:
+                return f"{label}({PAGES[page]}{slug(anchor)})"
             if (ROOT / path).is_file():
                 self.copy(path)
                 return f"{label}(source:{path})"

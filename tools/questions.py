@@ -1,6 +1,6 @@
 """docs/QUESTIONS.md: where the course answers each question of the three documents.
 
-    python tools/questions.py generate [--check]   write (or compare) the page
+    python tools/questions.py generate [--check]   write (or compare) the page in both languages
 
 docs/questions.yml lists the questions, with the chapters and the functions that answer them. Which
 section of a chapter it is, the section itself says, in the line below its heading:
@@ -35,10 +35,30 @@ from tools import notebooks, pages  # noqa: E402
 import yaml  # noqa: E402
 from pydantic import BaseModel, Field, ValidationError  # noqa: E402
 
-SOURCE, PAGE = ROOT / "docs" / "questions.yml", ROOT / "docs" / "QUESTIONS.md"
+SOURCE = ROOT / "docs" / "questions.yml"
+PAGES = {"en": ROOT / "docs" / "QUESTIONS.md", "zh": ROOT / "docs" / "QUESTIONS.zh.md"}
 SOLUTIONS = ROOT / "solutions"
 POINTER = re.compile(r"\*FAQ: ([^*]+)\*")
 HEADING = re.compile(r"## +(.+)")
+HEADS = {
+    "en": """<a href="QUESTIONS.zh.md">中文</a>
+
+# Questions and answers
+
+These are questions that users of PaddleNLP often ask, with the sections of the course that answer \
+them (run the setup of the chapter first), and functions to copy. A number with a Q is that of \
+PaddleNLP's FAQ; *draft* 5 is question 5 of an older draft of it.""",
+    "zh": """<a href="QUESTIONS.md">English</a>
+
+# 问题与解答
+
+PaddleNLP 的用户经常提出的问题，本课程回答它们的各节（先运行该章的准备单元格），以及可以复制的函数。\
+带 Q 的是 PaddleNLP 官方 FAQ 的编号；*草稿* 5 是 FAQ 早期草稿里的第 5 个问题。""",
+}
+COLUMNS = {
+    "en": ["Question", "Number", "Sections", "Functions"],
+    "zh": ["问题", "编号", "章节", "函数"],
+}
 Id = Annotated[str, Field(pattern=r"^(Q[1-9]\.[1-9]\d*|draft [1-9]\d*)$")]
 Function = Annotated[str, Field(pattern=r"^\w+(\.\w+)+$")]
 
@@ -47,14 +67,17 @@ class Question(BaseModel, extra="forbid"):
     """A question as docs/questions.yml has it.
 
     Attributes:
+        theme: in English and in Chinese.
         ids: its numbers in the documents.
         text: a cell of a table in Markdown, so without bars and line ends.
+        zh: the same in Chinese.
         answers: chapter ("02") -> functions, dotted, within course_lib.
     """
 
-    theme: str
+    theme: tuple[str, str]
     ids: list[Id] = Field(min_length=1)
     text: str = Field(alias="question", pattern=r"^[^|\n]+$")
+    zh: str = Field(pattern=r"^[^|\n]*[\u3400-\u9fff][^|\n]*$")
     answers: dict[str, list[Function]]
 
 
@@ -64,12 +87,14 @@ class Section:
 
     Attributes:
         chapter: the notebook's name without its ending.
+        chinese: its heading in the Chinese edition, "" where there is none.
         ids: of its pointer line.
         names: every name and attribute in its code.
     """
 
     chapter: str
     heading: str
+    chinese: str = ""
     ids: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
@@ -77,11 +102,14 @@ class Section:
     def number(self) -> str:
         return self.chapter.partition("_")[0]
 
-    @property
-    def link(self) -> str:
+    def link(self, language: str) -> str:
         """As Jupyter and nbviewer name a heading: its text, hyphens for spaces."""
-        anchor = quote(self.heading.replace("`", "").replace(" ", "-"))
-        return f"[{self.number} · {self.heading}](../notebooks/{self.chapter}.ipynb#{anchor})"
+        heading, folder = self.heading, "notebooks"
+        if language == "zh" and self.chinese:
+            heading, folder = self.chinese, "notebooks/zh"
+        anchor = quote(heading.replace("`", "").replace(" ", "-"))
+        note = "（英文）" if language == "zh" and not self.chinese else ""
+        return f"[{self.number} · {heading}](../{folder}/{self.chapter}.ipynb#{anchor}){note}"
 
 
 def read_questions(path: Path = SOURCE) -> list[Question]:
@@ -90,11 +118,11 @@ def read_questions(path: Path = SOURCE) -> list[Question]:
     Raises:
         InputError: the file is not of the form that its head describes, or an id is there twice.
     """
-    expected = "themes with questions: ids, question, answers"
+    expected = "themes with questions: ids, question, zh, answers"
     try:
         themes = yaml.safe_load(path.read_text(encoding="utf-8"))
         questions = [
-            Question(theme=theme["theme"], **entry)
+            Question(theme=(theme["theme"], theme["zh"]), **entry)
             for theme in themes
             for entry in theme["questions"]
         ]
@@ -120,15 +148,19 @@ def read_sections(directory: Path = SOLUTIONS) -> list[Section]:
     """
     sections = []
     for path in sorted(directory.glob("[0-9][0-9]*_*.ipynb")):
-        section = Section(path.stem, "")
+        section, chinese = Section(path.stem, ""), path.parent / "zh" / path.name
+        cells = notebooks.read(chinese).cells if chinese.exists() else []
+        translated = {cell.id: cell.source.splitlines() for cell in cells}
         for cell in notebooks.read(path).cells:
             if cell.cell_type == "code":
                 section.names |= names_in(cell.source)
                 continue
+            found = map(HEADING.fullmatch, translated.get(cell.id, []))
+            headings = iter([heading[1] for heading in found if heading])
             before = ""
             for line in filter(None, map(str.strip, cell.source.splitlines())):
                 if heading := HEADING.fullmatch(line):
-                    section = Section(path.stem, heading[1])
+                    section = Section(path.stem, heading[1], next(headings, ""))
                 elif line.startswith("*FAQ"):
                     pointer = POINTER.fullmatch(line)
                     if not pointer or before != f"## {section.heading}":
@@ -200,37 +232,38 @@ def answering(question: Question, sections: list[Section]) -> list[Section]:
     return [section for section in sections if set(question.ids) & set(section.ids)]
 
 
-def page(questions: list[Question], sections: list[Section]) -> str:
-    """The text of docs/QUESTIONS.md."""
+def page(questions: list[Question], sections: list[Section], language: str = "en") -> str:
+    """The text of docs/QUESTIONS.md, or of the Chinese page."""
+    chinese = language == "zh"
     lines = [
         "<!-- Generated by tools/questions.py from docs/questions.yml and the chapters. -->",
         "",
-        "# Questions and answers",
-        "",
-        "These are questions that users of PaddleNLP often ask, with the sections of the course "
-        "that answer them (run the setup of the chapter first), and functions to copy. A number "
-        "with a Q is that of PaddleNLP's FAQ; *draft* 5 is question 5 of an older draft of it.",
+        HEADS[language],
     ]
-    for theme, group in groupby(questions, lambda question: question.theme):
+    for theme, group in groupby(questions, lambda question: question.theme[chinese]):
         rows = []
         for question in group:
-            links = [section.link for section in answering(question, sections)]
+            links = [section.link(language) for section in answering(question, sections)]
             names = dict.fromkeys(name for names in question.answers.values() for name in names)
             functions = [f"[`{name}`](../{find_function(name).as_posix()})" for name in names]
             ids = ", ".join(question.ids)
-            rows.append([question.text, ids, "<br>".join(links), "<br>".join(functions)])
-        header = ["Question", "Number", "Sections", "Functions"]
-        lines += ["", f"## {theme}", "", *pages.table(header, rows)]
+            ids = ids.replace(", ", "、").replace("draft", "草稿") if chinese else ids
+            text = question.zh if chinese else question.text
+            rows.append([text, ids, "<br>".join(links), "<br>".join(functions)])
+        lines += ["", f"## {theme}", "", *pages.table(COLUMNS[language], rows)]
     return "\n".join(lines) + "\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return pages.run(
-        arguments,
-        "tools/questions.py",
-        PAGE,
-        page=lambda: page(read_questions(), read_sections()),
-        problems=lambda: problems(read_questions(), read_sections()),
+    return max(
+        pages.run(
+            arguments,
+            "tools/questions.py",
+            path,
+            page=lambda language=language: page(read_questions(), read_sections(), language),
+            problems=lambda: problems(read_questions(), read_sections()),
+        )
+        for language, path in PAGES.items()
     )
 
 

@@ -318,10 +318,18 @@ def joined(text: str) -> str:
 
 
 def relink(text: str, chapters: set[str]) -> str:
-    """Let relative links of a chapter point from solutions/zh/; `chapters` are the Chinese ones."""
-    return LINK.sub(
-        lambda match: match[0] if match[2] in chapters else f"{match[1]}../{match[2]}", text
-    )
+    """Let relative links of a chapter point from solutions/zh/, to Chinese pages where there are.
+
+    Args:
+        chapters: names of the notebooks that have a Chinese edition.
+    """
+
+    def replace(match: re.Match) -> str:
+        page = re.sub(r"\.md$", ".zh.md", match[2])
+        there = page != match[2] and (notebooks.SOLUTIONS / page).exists()
+        return match[0] if match[2] in chapters else f"{match[1]}../{page if there else match[2]}"
+
+    return LINK.sub(replace, text)
 
 
 def edition(
