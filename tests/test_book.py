@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.parametrize("language", book.LANGUAGES)
 def test_a_chapter_of_the_book_has_its_answers_folded_and_its_links_inside(tmp_path, language):
-    book.Staging(language, tmp_path / "pages", tmp_path / "files", ["02", "12", "16"]).write()
+    book.Staging(language, tmp_path / "pages", tmp_path / "files", ["02", "12", "16", "17"]).write()
     made = nbformat.read(tmp_path / "pages" / "12_word_embeddings.ipynb", as_version=4)
     blank, answer = (c for c in made.cells if "def pairs(ids" in c.source)
     assert book.text("stub", language) in blank.source and "for place, center" in answer.source
@@ -21,7 +21,8 @@ def test_a_chapter_of_the_book_has_its_answers_folded_and_its_links_inside(tmp_p
     assert "(source:course_lib/data/examples.py)" in questions
     assert f"#2-{'from-everything-else' if language == 'en' else '从各种来源创建'})" in questions
     assert ("| 问题 |" if language == "zh" else "| Question |") in questions
-    assert "](questions.md)" in prose and "zh.md" not in prose + questions
+    faq = (tmp_path / "pages/17_faq_training.ipynb").read_text(encoding="utf-8")
+    assert "](questions.md)" in faq and "zh.md" not in faq + questions
     assert (tmp_path / "files/course_lib/data/examples.py").exists()
     assert "[12](12_word_embeddings.ipynb) |" in (tmp_path / "pages/glossary.md").read_text()
 

@@ -52,8 +52,9 @@ PaddleNLP's FAQ; *draft* 5 is question 5 of an older draft of it.""",
 
 # 问题与解答
 
-PaddleNLP 的用户经常提出的问题，本课程回答它们的各节（先运行该章的准备单元格），以及可以复制的函数。\
-带 Q 的是 PaddleNLP 官方 FAQ 的编号；*草稿* 5 是 FAQ 早期草稿里的第 5 个问题。""",
+PaddleNLP 的用户经常提出的问题，本课程回答它们的各节（先运行该章的准备单元格），\
+以及可以复制的函数。带 Q 的是 PaddleNLP 官方 FAQ 的编号；\
+*草稿* 5 是 FAQ 早期草稿里的第 5 个问题。""",
 }
 COLUMNS = {
     "en": ["Question", "Number", "Sections", "Functions"],
