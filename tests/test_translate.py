@@ -23,6 +23,8 @@ def double(number):
 from course_lib.notebook.checks import attempted, solved
 if attempted("91-double", double(2)):
     assert double(3) == 6, f"Twice 3 is not {double(3)!r:>2}: " "look {here}."
+    for number, hint in {0: (0, "Nothing twice is nothing."), 1: ("no text", "")}.items():
+        assert double(number) != number or not number, hint[1]
     solved("91-double")
 '''
 CHINESE = "# 共 12,000 词的一章\n前面是[第一章](90_a.ipynb)，\n和 `this` [页面](../docs/x.md)"
@@ -30,6 +32,7 @@ MESSAGES = {
     "Return twice the number.": "返回该数的两倍。",
     'the "product" by hand': "手算“乘积”",
     "Twice 3 is not {double(3)!r:>2}: look {{here}}.": '3 的"两倍"不是{double(3)!r:>2}\n{{看}}',
+    "Nothing twice is nothing.": "0 的两倍是 0。",
 }
 
 
@@ -57,6 +60,7 @@ def test_an_edition_says_all_in_chinese_and_does_the_same(chapter):
     prose = "一章\n前面是[第一章](../90_a.ipynb)，和 `this` [页面](../../docs/x.md)"
     assert prose in made.cells[0].source  # in one line, where Chinese has no space
     assert '"""返回该数的两倍。"""' in made.cells[1].source
+    assert '(0, "0 的两倍是 0。"), 1: ("no text", "")' in made.cells[2].source
     with pytest.raises(AssertionError, match=r'3 的"两倍"不是12\n\{看\}'):
         exec(made.cells[1].source.replace("2 *", "4 *") + "\n" + made.cells[2].source, {})
     learner = notebooks.read(notebooks.LEARNERS / "zh" / "91_b.ipynb")
@@ -103,3 +107,13 @@ def test_a_page_is_compared_by_its_sections(course):  # noqa: F811
 def test_code_may_be_wrapped_where_it_likes():
     english, chinese = "Use `f(a,\nb)`. A **loop** or `g` in", "用 `f(a, b)`。**循环**或 `g`"
     assert list(translate.differences(english, chinese)) == []
+
+
+def test_asterisks_that_show_are_found():
+    english = "*What do you expect?* Then **run** `a * b`, 2 \\* 3."
+    assert (
+        list(translate.differences(english, "*你预计会怎样？* 再**运行** `a * b`，2 \\* 3。")) == []
+    )
+    for chinese in ("*你预计会怎样？*再**运行**", "*你预计会怎样？* 再**运行，**然后"):
+        found = "\n".join(translate.differences(english, f"{chinese} `a * b`，2 \\* 3。"))
+        assert "has * or ** that" in found

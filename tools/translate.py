@@ -13,8 +13,8 @@ the English cell, then the Chinese text. `todo` after the digest: the text is st
 
 The first line of the file says `complete` or `in progress`. `python tools/notebooks.py generate`
 writes the editions of complete chapters. Code cells are those of the English chapter, but for
-comments, docstrings and the hints of check cells, which messages.tsv translates; outputs are taken
-over, so a figure keeps its English labels, and a line below it explains them. A block that is
+comments, docstrings and the hints of check cells (tools/messages.py translates them); outputs are
+taken over, so a figure keeps its English labels, and a line below it explains them. A block that is
 stale (its English cell has changed) is replaced by the English cell until someone has looked.
 README.zh.md, CONTRIBUTING.zh.md and data/README.zh.md hold such blocks themselves, one for each
 section.
@@ -24,13 +24,10 @@ i18n/README.md tells translators how to work.
 from __future__ import annotations
 
 import argparse
-import ast
 import copy
 import hashlib
-import io
 import re
 import sys
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -41,22 +38,26 @@ from nbformat import NotebookNode
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from course_lib.runtime import InputError, atomic_file
-from tools import exercises, notebooks
+from tools import notebooks
+from tools.messages import (
+    KEEP,
+    folder,
+    messages_of,
+    read_messages,
+    translate_code,
+    write_messages,
+)
 
 MARK = re.compile(r"^<!-- cell (\S+) en ([0-9a-f]{8})( todo)? -->$", re.MULTILINE)
 STATE = re.compile(r"<!-- (\S+): (complete|in progress) -->\n")
-KEEP = "="  # in place of a translation: the text stays as it is
 LINK = re.compile(r"(\]\(|<img [^>]*src=\")(?!https?:|mailto:|data:|#)([^)#\"\s]+)")
 CHINESE = re.compile(r"[\u3400-\u9fff]")
-DIRECTIVE = re.compile(r"#\s*(noqa|fmt|type|ruff|NBVAL|#)|#+\s*(BEGIN|END) SOLUTION")
 # Between Chinese and Chinese; after a punctuation mark also before Latin letters and code.
 BREAK = re.compile(
     r"(?<=[\u3400-\u9fff])\n(?=[\u3400-\u9fff（“《])"
     r"|(?<=[，。：；、？！）”》])\n(?=[\u3400-\u9fff（“《`\[A-Za-z])"
 )
 PAGES = ("README", "CONTRIBUTING", "data/README")
-DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-LABELS = {"set_title", "set_xlabel", "set_ylabel", "suptitle", "title", "xlabel", "ylabel"}
 
 
 class Block(NamedTuple):
@@ -65,10 +66,6 @@ class Block(NamedTuple):
     digest: str
     text: str
     todo: bool
-
-
-def folder() -> Path:
-    return notebooks.ROOT / "i18n" / "zh"
 
 
 def number_of(path: Path) -> str:
@@ -124,180 +121,6 @@ def page(name: str) -> tuple[Path, dict[str, str]]:
     parts = [part.strip("\n") for part in re.split(r"^(?=## )", text, flags=re.MULTILINE)]
     headings = [re.sub(r"\W+", "-", part.splitlines()[0].strip("# ")).lower() for part in parts]
     return notebooks.ROOT / f"{name}.zh.md", dict(zip(headings, parts, strict=True))
-
-
-# messages.tsv: chapter, English, Chinese
-
-
-def read_messages() -> dict[tuple[str, str], str]:
-    """Return the Chinese of each message by (number of the chapter, English); "" where missing."""
-    path, found = folder() / "messages.tsv", {}
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    for number, line in enumerate(lines[1:], 2):
-        if line.count("\t") != 2:
-            problem = f"has {line.count(chr(9))} tabs"
-            raise InputError(path, problem, "chapter, English, Chinese between two tabs", number)
-        chapter, english, chinese = map(_unescape, line.split("\t"))
-        found[chapter, english] = chinese
-    return found
-
-
-def write_messages(messages: dict[tuple[str, str], str]) -> None:
-    rows = sorted(messages.items(), key=lambda row: row[0][0])  # stable: a chapter's own order
-    with atomic_file(folder() / "messages.tsv") as handle:
-        handle.write("chapter\tEnglish\t中文\n")
-        for (chapter, english), chinese in rows:
-            handle.write("\t".join(map(_escape, (chapter, english, chinese))) + "\n")
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace("\t", r"\t")
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\(.)", lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), text)
-
-
-class Message(NamedTuple):
-    """A piece of a code cell that is translated, and the characters that it takes there."""
-
-    kind: str  # hint, docstring, comment or label
-    english: str
-    start: int
-    end: int
-    is_format: bool = False
-
-
-def messages_of(cell: NotebookNode) -> list[Message]:
-    """Return what a code cell says to its reader, in order.
-
-    A string with values in it (an f-string) is given as its source between the quotes.
-    """
-    source = cell.source
-    tree = ast.parse(source)
-    starts = [0]
-    for line in source.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-
-    def place(line: int, column: int) -> int:  # ast counts bytes
-        return len(source.encode()[: starts[line - 1] + column].decode())
-
-    found = [
-        Message(
-            kind,
-            _text(node),
-            place(node.lineno, node.col_offset),
-            place(node.end_lineno, node.end_col_offset),
-            isinstance(node, ast.JoinedStr),
-        )
-        for kind, node in _strings(tree, exercises.name_of(cell, "check") is not None)
-    ]
-    if any("image/png" in output.get("data", {}) for output in cell.outputs):
-        found += [Message("label", _text(node), -1, -1) for node in _labels(tree)]
-    lines = [0]
-    for line in source.splitlines(keepends=True):
-        lines.append(lines[-1] + len(line))
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT and not DIRECTIVE.match(token.string):
-            start, text = lines[token.start[0] - 1] + token.start[1], token.string.lstrip("# ")
-            if len(re.findall(r"[A-Za-z]{2,}", text)) > 1:
-                end = start + len(token.string)
-                found.append(Message("comment", text, end - len(text), end))
-    return sorted(found, key=lambda message: message.start)
-
-
-def _strings(tree: ast.Module, is_check: bool) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree):
-        if is_check and isinstance(node, ast.Assert) and _is_text(node.msg):
-            yield "hint", node.msg
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, False):
-            yield "docstring", node.body[0].value
-
-
-def _labels(tree: ast.Module) -> Iterator[ast.expr]:
-    """Yield the texts that a cell writes into its figure."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            texts = node.args[:1] if name in LABELS else []
-            texts += [each.value for each in node.keywords if each.arg in {*LABELS, "label"}]
-            yield from (
-                text for text in texts if _is_text(text) and re.search("[a-z]", _text(text))
-            )
-
-
-def _is_text(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.JoinedStr) or (
-        isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
-
-
-def _text(node: ast.expr) -> str:
-    """Return a string's value; of an f-string its source, the same on each version of Python."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    parts = []
-    for part in node.values:
-        if isinstance(part, ast.Constant):
-            parts.append(part.value.replace("{", "{{").replace("}", "}}"))
-            continue
-        form = _text(part.format_spec) if part.format_spec else ""
-        sign = f"!{chr(part.conversion)}" if part.conversion > 0 else ""
-        parts.append(f"{{{ast.unparse(part.value)}{sign}{':' if form else ''}{form}}}")
-    return "".join(parts)
-
-
-def _literal(text: str, is_format: bool) -> str:
-    """Return the source of a string, in double quotes as ruff writes them."""
-    plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
-    if is_format:  # between braces there is code, in which ast.unparse prefers single quotes
-        return 'f"' + re.sub(r'(\{[^{}]*\})|"', lambda match: match[1] or '\\"', plain) + '"'
-    return '"' + plain.replace('"', '\\"') + '"'
-
-
-def _values(text: str) -> list[str]:
-    """Return what stands in the braces of an f-string, in the order of the alphabet."""
-    return sorted(re.findall(r"\{[^{}]*\}", text.replace("{{", "").replace("}}", "")))
-
-
-def translate_code(cell: NotebookNode, messages: dict[str, str], where: str) -> str:
-    """Return the source of a code cell with its messages in Chinese.
-
-    Raises:
-        InputError: a translation has other values in it than the English text, or would change
-            what the cell does.
-    """
-    source = cell.source
-    for message in reversed(messages_of(cell)):
-        chinese = messages.get(message.english, "")
-        if message.kind == "label" or chinese in ("", KEEP):
-            continue
-        if message.kind == "comment":
-            new = chinese
-        elif message.kind == "docstring":
-            new = f'"""{chinese}"""'
-        else:
-            if message.is_format and _values(chinese) != _values(message.english):
-                problem = f"{chinese!r} has other values than {message.english!r}"
-                raise InputError(where, problem, "the same {...} in both")
-            new = _literal(chinese, message.is_format)
-        source = source[: message.start] + new + source[message.end :]
-    if skeleton(source) != skeleton(cell.source):
-        raise InputError(where, "a translation changes what the cell does", "texts only")
-    return source
-
-
-def skeleton(source: str) -> str:
-    """Return the syntax tree of a cell without docstrings and the texts of assertions."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assert) and _is_text(node.msg):
-            text = _text(node.msg)
-            values = _values(text) if isinstance(node.msg, ast.JoinedStr) else []
-            node.msg = ast.Constant("".join(values))
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, False):
-            node.body[0] = ast.Pass()
-    return ast.dump(tree)
 
 
 # The edition
@@ -460,9 +283,8 @@ def differences(english: str, chinese: str) -> Iterator[str]:
         yield f"has headings {levels[1]} instead of {levels[0]}"
     if not CHINESE.search(chinese) and len(re.findall("[A-Za-z]+", english)) > 3:
         yield "has no Chinese in it"
-    inline = (each for token in MarkdownIt().parse(chinese) for each in token.children or [])
-    if any(each.type == "text" and "**" in each.content for each in inline):
-        yield "has ** that is not read as bold: no punctuation before a closing **"
+    if _stars(chinese) > _stars(english):
+        yield "has * or ** that is not read as emphasis: no punctuation before a closing one"
     kept = {
         "the link": r"\]\(([^)\s]+)\)",
         "the code": r"(?<!`)`((?:[^`\n]|\n(?!\n))+)`(?!`)",
@@ -478,6 +300,12 @@ def differences(english: str, chinese: str) -> Iterator[str]:
         for found in sorted(needed - there):
             if what != "the number" or found not in chinese:
                 yield f"lacks {what} {found}"
+
+
+def _stars(text: str) -> int:
+    """Count the asterisks that a reader sees."""
+    inline = (each for token in MarkdownIt().parse(text) for each in token.children or [])
+    return sum(each.content.count("*") for each in inline if each.type == "text")
 
 
 def _no_code(text: str) -> str:
