@@ -151,7 +151,8 @@ bench: $(STAMP) ## run the short benchmarks/; each prints one JSON line
 lock: .venv-uv/.stamp ## resolve requirements/*.in anew, keeping versions that still fit
 	cd requirements && for name in cpu gpu-cu118 cpu-paddle3 gpu-paddle3 nbgrader book peers; do \
 		options="--override overrides.txt"; \
-		if [ $$name = nbgrader ] || [ $$name = book ]; then options=; fi; \
+		if [ $$name = nbgrader ]; then options=; fi; \
+		if [ $$name = book ]; then options="--no-emit-package playwright"; fi; \
 		if [ $$name = gpu-paddle3 ]; then options="$$options --no-emit-package paddlepaddle"; fi; \
 		if [ $$name = peers ]; then \
 			options="--override overrides-peers.txt --no-emit-package torch"; fi; \
@@ -164,7 +165,7 @@ lock: .venv-uv/.stamp ## resolve requirements/*.in anew, keeping versions that s
 	@touch $@
 
 # For instructors and for the test that grades a chapter.
-.PHONY: nbgrader book
+.PHONY: nbgrader book book-check
 nbgrader: .venv-nbgrader/.stamp ## nbgrader in an environment of its own
 
 .venv-nbgrader/.stamp: requirements/nbgrader.txt | $(STAMP)
@@ -177,6 +178,10 @@ nbgrader: .venv-nbgrader/.stamp ## nbgrader in an environment of its own
 # The book needs nothing of the course's environment, so it has one of its own.
 book: .venv-book/.stamp ## the chapters as a site in both languages, in build/book
 	.venv-book/bin/python tools/book.py
+
+# .venv drives the browser, .venv-book has axe-core.
+book-check: $(STAMP) book ## axe-core on every page of the book, in Chromium
+	$(BIN)/python -m pytest -q tests/book_pages.py
 
 .venv-book/.stamp: requirements/book.txt
 	python=$$(sh tools/find_python.sh "$(PYTHON)") && "$$python" -m venv --clear .venv-book
