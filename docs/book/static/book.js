@@ -63,6 +63,12 @@ document.addEventListener("DOMContentLoaded", () => {
     image.addEventListener("keydown", (event) => event.key === "Enter" && zoom());
   });
 
+  // The arrows of the table of contents are pictures without words.
+  document.querySelectorAll("nav details > summary").forEach((each) => {
+    const chapter = each.closest("li").querySelector("a").textContent.trim();
+    each.setAttribute("aria-label", (language === "zh" ? "展开或收起：" : "Show or hide: ") + chapter);
+  });
+
   // What scrolls sideways can be reached by the keyboard.
   document.querySelectorAll(".bd-article pre, .bd-article table").forEach((each) => {
     if (each.scrollWidth > each.clientWidth) each.tabIndex = 0;
