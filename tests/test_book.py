@@ -24,9 +24,6 @@ def test_a_chapter_of_the_book_has_its_answers_folded_and_its_links_inside(tmp_p
     faq = (tmp_path / "pages/17_faq_training.ipynb").read_text(encoding="utf-8")
     assert "](questions.md)" in faq and "zh.md" not in faq + questions
     assert (tmp_path / "files/course_lib/data/examples.py").exists()
-    contributing = (tmp_path / "pages/contributing.md").read_text(encoding="utf-8")
-    assert contributing.startswith("# Contrib" if language == "en" else "\n# 参与贡献")
-    assert "<a href" not in contributing and "<!--" not in contributing
     assert "[12](12_word_embeddings.ipynb) |" in (tmp_path / "pages/glossary.md").read_text()
 
 
