@@ -3,6 +3,7 @@
 import json
 import shutil
 
+from course_lib.chapters import ch05
 from course_lib.chapters.ch05 import main
 from course_lib.runtime import InputError
 from course_lib.runtime.files import lock_directory
@@ -96,3 +97,13 @@ def test_a_file_of_arguments_that_is_wrong_is_named_with_its_key(text, message, 
     with pytest.raises(InputError, match=rf"run\.json: {message}"):
         main([str(file), "--output_dir", str(tmp_path / "out")])
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_file_may_name_the_device(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(ch05, "select_device", asked.append)
+    file = tmp_path / "experiment.json"
+    for settings in ({"device": "cpu"}, {}):
+        file.write_text(json.dumps({"output_dir": str(tmp_path), **settings}))
+        ch05.read_arguments([str(file)])
+    assert asked == ["cpu", None]

@@ -154,7 +154,8 @@ def read_arguments(
         problem = f"holds the model that is trained, {source}"
         raise InputError(args.output_dir, problem, "an output_dir of its own")
     if args.world_size == 1:  # a launch has chosen the device of each process
-        select_device(args.device if "--device" in words else None)
+        named = any(word.partition("=")[0] == "--device" for word in words)
+        select_device(args.device if named else None)
     return args, data_args, model_args
 
 
