@@ -19,7 +19,7 @@ class Page:
     """One page: evaluate JavaScript in it, wait for some to be true, type, press keys."""
 
     def __init__(self, address: str) -> None:
-        self._socket = websocket.create_connection(address, timeout=60, suppress_origin=True)
+        self._socket = websocket.create_connection(address, timeout=300, suppress_origin=True)
         self._count = 0
 
     def send(self, method: str, **parameters: object) -> dict:
@@ -40,7 +40,7 @@ class Page:
         assert "exceptionDetails" not in answer, (script, answer["exceptionDetails"])
         return answer["result"].get("value")
 
-    def until(self, script: str, seconds: float = 60) -> object:
+    def until(self, script: str, seconds: float = 120) -> object:
         """Return the first true value of an expression; one that raises is asked again, too."""
         value = f"const v = {script}; return typeof v == 'object' ? !!v : v"
         end = time.monotonic() + seconds

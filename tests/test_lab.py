@@ -129,7 +129,7 @@ class Lab:
         self.do("notebook:run-cell-and-select-next")
         self.do("notebook:run-cell")
 
-    def printed(self, cell, words, seconds=60):
+    def printed(self, cell, words, seconds=120):
         node = f"{CELLS}.find(c => c.model.id == '{cell}').outputArea.node.innerText"
         self.tab.until(f"{node}.includes({json.dumps(words)})", seconds)
 
