@@ -1,4 +1,4 @@
-"""Semantic search: encoders that learn, an index that finds, a judge that reorders."""
+"""Semantic search: encoders that learn, an index that finds, a reranker."""
 
 import math
 import random
@@ -8,10 +8,12 @@ import time
 from course_lib.chapters.ch20 import (
     CharacterIndex,
     compare_search,
-    distil_encoder,
+    meanings,
+    paraphrase_search,
     recall_at_k,
     text_halves,
 )
+from course_lib.chapters.glosses import gloss
 from course_lib.deploy import Predictor, export_model
 from course_lib.runtime import InputError, seed_everything
 from course_lib.runtime.manifest import write_manifest
@@ -84,6 +86,15 @@ def test_a_text_is_cut_where_a_sentence_ends_nearest_to_its_middle():
     texts = ["没有句号的一句话", "好。这是比较长的第二句话，足够长。", "！！！前面有标点的一句话。"]
     assert text_halves(texts, min_length=6) == []
     assert len(text_halves(texts, min_length=2)) == 1
+
+
+def test_each_query_has_an_answer_and_differs_from_it():
+    collection, numbers, queries, right = paraphrase_search()
+    assert len(collection) == len(set(collection)) == len(numbers) and len(queries) == 80
+    assert not {*queries} & {*collection} and {*right} <= {*numbers}
+    assert not {*queries} & {text for group in meanings("train") for text in group}
+    assert all(gloss(text) for text in [*collection, *queries])
+    assert gloss("没有翻译") == "" != gloss(collection[0])
 
 
 # --- the bi-encoder -------------------------------------------------------------------------------
@@ -179,21 +190,11 @@ def test_an_export_gives_the_same_vectors(tokenizer, trained, tmp_path):
     np.testing.assert_allclose(encode(predictor, texts, 8), encode(model, texts, 8), atol=1e-4)
 
 
-def test_a_smaller_model_learns_its_teachers_vectors(tokenizer, trained):
-    teacher, _ = trained
-    student = BiEncoder(small(tokenizer, seed=5), tokenizer, max_length=16)
-    texts = [first for first, _ in pairs_of(1024)]
-    losses = distil_encoder(student, texts, encode(teacher, texts), batch_size=8, steps=999)
-    assert len(losses) == 128 and np.mean(losses[-8:]) < losses[0] / 2
-    held_out = [first for first, _ in pairs_of(32, seed=3)]
-    assert (encode(student, held_out) * encode(teacher, held_out)).sum(axis=1).mean() > 0.7
-
-
 # --- the cross-encoder ----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def judge(tokenizer):
+def reranker(tokenizer):
     model = CrossEncoder(small(tokenizer, seed=2, layers=2), tokenizer, max_length=24)
     pairs = pairs_of(240, things=3)
     seconds = [second for _, second in pairs]  # things take turns: the next two are others
@@ -202,8 +203,8 @@ def judge(tokenizer):
     return model, losses
 
 
-def test_a_judge_learns_what_belongs_together(judge):
-    model, losses = judge
+def test_a_reranker_learns_what_belongs_together(reranker):
+    model, losses = reranker
     assert losses[0] > math.log(3) - 0.5 and np.mean(losses[-8:]) < 0.3
     pairs = pairs_of(30, seed=8, things=3)
     right = score_pairs(model, pairs)
@@ -212,8 +213,8 @@ def test_a_judge_learns_what_belongs_together(judge):
     assert (right > score_pairs(model, mixed)).mean() > 0.9
 
 
-def test_reranking_sorts_what_was_found_and_adds_nothing(judge):
-    model, _ = judge
+def test_reranking_sorts_what_was_found_and_adds_nothing(reranker):
+    model, _ = reranker
     words = ["好" + word for _, word in THINGS[:3]]
     queries = [first for first, _ in pairs_of(6, seed=4, things=3)]
     places = np.array([[*np.roll(np.arange(3), shift // 3), -1] for shift in range(6)])
@@ -230,15 +231,15 @@ def test_reranking_sorts_what_was_found_and_adds_nothing(judge):
     np.testing.assert_array_equal(rerank(model, queries, words, nothing), nothing)
 
 
-def test_a_judge_of_weights_that_are_no_numbers_is_refused(tokenizer):
+def test_a_reranker_of_weights_that_are_no_numbers_is_refused(tokenizer):
     model = CrossEncoder(small(tokenizer), tokenizer, max_length=24)
     model.score.weight.set_value(paddle.full([32, 1], np.nan))
     with pytest.raises(InputError, match="scores are infinite or no numbers"):
         rerank(model, ["猫"], ["好", "狗"], np.array([[0, 1]]))
 
 
-def test_a_judges_export_gives_the_same_scores(judge, tokenizer, tmp_path):
-    model, _ = judge
+def test_a_rerankers_export_gives_the_same_scores(reranker, tokenizer, tmp_path):
+    model, _ = reranker
     names = ("input_ids", "token_type_ids")
     spec = [paddle.static.InputSpec([None, None], "int64", name) for name in names]
     predictor = Predictor(export_model(model, tmp_path, tokenizer, 24, spec), threads=1)
