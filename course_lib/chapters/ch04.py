@@ -24,7 +24,7 @@ _BYLINE = ("记者", "本报", "新华社", "通讯员", "摄影")  # the word b
 
 
 class Mention(NamedTuple):
-    """An entity in a text: its first character, its name, its type."""
+    """An entity in a text: the place of its first character, its name and its type."""
 
     start: int
     name: str
@@ -32,9 +32,9 @@ class Mention(NamedTuple):
 
 
 def candidates(question: Question) -> list[Mention]:
-    """The names in the context that have the type of the answer, in order.
+    """Return the names in the context that have the type of the answer, in order.
 
-    What the question names itself cannot be its answer, so that it is not among them.
+    A name that is in the question cannot be its answer and is left out.
     """
     named: list[Mention] = []
     offset = 0
@@ -53,7 +53,7 @@ def candidates(question: Question) -> list[Mention]:
 
 @cache
 def mentions(line: int) -> tuple[Mention, ...]:
-    """The entities of a line, without authors and datelines: 记者 X, 本报 X, （X 摄）."""
+    """Return the entities of a line, without authors and datelines: 记者 X, 本报 X, （X 摄）."""
     named = []
     start = depth = 0
     before = ""
@@ -67,7 +67,7 @@ def mentions(line: int) -> tuple[Mention, ...]:
 
 
 def size_comparison(models: Mapping[str, Mapping[str, float]]) -> CourseFigure:
-    """Show what accuracy costs in time and in memory, one point a model.
+    """Show what accuracy costs in time and in memory, one point per model.
 
     Args:
         models: by name {"accuracy": 0 to 1, "margin": half of its interval, "ms": time of a
@@ -106,8 +106,8 @@ def answer_positions(
 
     Args:
         tokens: of one window.
-        start, end: the probability of each token to be the first and the last of the answer.
-        named: how many of the highest bars of either kind carry their token.
+        start, end: the probability that a token is the first or the last of the answer.
+        named: how many of the highest bars of each kind are labeled with their token.
     """
     heights = np.asarray([start, end], dtype=float)
     with CourseFigure(figsize=(7.6, 3.2)) as figure:
@@ -145,11 +145,11 @@ def seen_and_unseen(
     tokens: Sequence[Sequence[str]],
     names: Container[str],
 ) -> dict[str, dict[str, float]]:
-    """`span_scores`, and as "seen" and "unseen" those of entities by whether `names` has them.
+    """Return `span_scores`, and the scores of the entities that are "seen" and "unseen" in `names`.
 
     Args:
         tokens: the characters of each sentence.
-        names: of entities that training has shown.
+        names: the entities of the training sentences.
     """
     scores = span_scores(gold, found, types)
     for part, wanted in (("seen", True), ("unseen", False)):
