@@ -75,7 +75,7 @@ lab: $(STAMP) ## JupyterLab with the learner's notebooks (COURSE_LANG=zh: in Chi
 	@mkdir -p $(VENV)/share/jupyter/lab/settings
 	@echo '{"@jupyterlab/translation-extension:plugin": {"locale": "$(if $(CHINESE),zh_CN,default)"}}' \
 		> $(VENV)/share/jupyter/lab/settings/overrides.json
-	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(CHAPTERS)/start.ipynb $(LAB_OPTIONS)
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(CHAPTERS)/start.ipynb
 
 progress: $(STAMP) ## which exercises you have solved
 	@$(BIN)/python -m course_lib.chapters.progress $(CHAPTERS)

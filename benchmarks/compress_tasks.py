@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import time
 from datetime import date
 from pathlib import Path
@@ -26,7 +25,7 @@ import course_lib  # noqa: F401 - before paddle
 from course_lib.chapters import ch08
 from course_lib.chapters.ch06 import int8_operators
 from course_lib.deploy import Predictor
-from course_lib.runtime import atomic_file, data_dir, seed_everything, select_device
+from course_lib.runtime import atomic_file, data_dir, machine, seed_everything, select_device
 
 import numpy as np
 from paddlenlp.utils.log import logger
@@ -69,13 +68,8 @@ def save(name: str, found: dict) -> None:
 
 
 def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
-    flags = next((line for line in lines if line.startswith("flags")), "").split()
-    best = [
-        flag for flag in ("amx_int8", "avx512_vnni", "avx_vnni", "avx512f", "avx2") if flag in flags
-    ]
-    return f"{(names or [platform.machine()])[0]} ({best[0] if best else 'no AVX'})"
+    cpu, sets = machine.cpu(), ("amx_int8", "avx512_vnni", "avx_vnni", "avx512f", "avx2")
+    return f"{cpu.model} ({next((name for name in sets if name in cpu.flags), 'no AVX')})"
 
 
 def work(args: argparse.Namespace, name: str, seed: int) -> Path:

@@ -1,36 +1,27 @@
 """axe-core on every page of build/book (`make book-check`): nothing that keeps a reader out."""
 
 import json
-import threading
 from collections import defaultdict
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
-from tools.notebooks import ROOT
+from tools import book
 
 import pytest
 from browser import page
 
-BOOK = ROOT / "build" / "book"
-AXE = next((ROOT / ".venv-book").glob("lib/python*/site-packages/axe_playwright_python/axe.min.js"))
+BOOK = book.ROOT / "build" / "book"
+AXE = next(
+    (book.ROOT / ".venv-book").glob("lib/python*/site-packages/axe_playwright_python/axe.min.js")
+)
 # What axe calls moderate or minor is advice: a landmark more, an order of headings.
 RUN = """axe.run(document, OPTIONS).then(result => result.violations
     .filter(one => ["serious", "critical"].includes(one.impact))
     .flatMap(({id, nodes}) => nodes.map(one => [id, one.html.slice(0, 99), one.failureSummary])))"""
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture(scope="module")
 def site():
-    handler = partial(Quiet, directory=BOOK)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with book.served(BOOK) as address:
+        yield address
 
 
 @pytest.mark.parametrize("theme, only", [("light", {}), ("dark", {"runOnly": "color-contrast"})])

@@ -6,11 +6,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import urllib.request
 from contextlib import contextmanager
 
 from course_lib.chapters.progress import progress
 from course_lib.notebook.checks import solved
+from course_lib.notebook.visual_logs import _wait_for
 from course_lib.runtime import InputError
 from tools.notebooks import LEARNERS, METADATA
 
@@ -79,21 +79,15 @@ def jupyter_lab(root, **variables):
     ]
     with course_kernel(HOME=str(root), JUPYTER_CONFIG_DIR=str(root / "config"), **variables) as env:
         command = [sys.executable, "-m", "jupyterlab", *options]
-        with (root / "log").open("w") as log:
+        with (root / "log").open("w+b") as log:
             server = subprocess.Popen(command, env=env, stdout=log, stderr=log)
-        try:
-            address = f"http://127.0.0.1:{port}"
-            direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            for _ in range(600):
-                try:
-                    direct.open(f"{address}/api", timeout=5).close()
-                    break
-                except OSError:
-                    assert server.poll() is None, (root / "log").read_text()[-3000:]
-            yield address
-        finally:
-            server.terminate()
-            server.wait(30)
+            try:
+                address = f"http://127.0.0.1:{port}"
+                _wait_for(server, f"{address}/api", log)
+                yield address
+            finally:
+                server.terminate()
+                server.wait(30)
 
 
 class Lab:

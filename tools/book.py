@@ -28,6 +28,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -40,6 +41,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from course_lib.chapters.progress import reading_order  # noqa: E402
 from course_lib.runtime import InputError  # noqa: E402
 from tools import exercises  # noqa: E402
 
@@ -99,7 +101,7 @@ class Staging:
     def __init__(self, language: str, target: Path, files: Path, only: list[str]):
         self.language, self.target, self.files, self.only = language, target, files, only
         paths = list((ROOT / "solutions").glob("[0-9][0-9]*_*.ipynb"))
-        paths.sort(key=lambda path: path.name.replace("_", "~", 1))  # 04a is read before 04
+        paths.sort(key=reading_order)
         self.chapters = [p for p in paths if not only or p.stem.split("_")[0] in only]
         self.titles: dict[str, str] = {}
         self.anchors: dict[str, dict[str, str]] = {}  # of Chinese headings, by the English ones
@@ -373,6 +375,18 @@ class Handler(SimpleHTTPRequestHandler):
         pass
 
 
+@contextmanager
+def served(out: Path) -> Iterator[str]:
+    """Serve a folder inside the block; yields its address."""
+    handler = partial(Handler, directory=out)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
 def searched(out: Path) -> Iterator[str]:
     """Search both sites in Chromium, if there is one, and yield each that finds nothing."""
     names = ("chromium", "chromium-browser", "google-chrome")
@@ -380,16 +394,13 @@ def searched(out: Path) -> Iterator[str]:
     if browser is None:
         return
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
-    handler = partial(Handler, directory=out)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with served(out) as site:
         for language, query in (("en", "tokenizers"), ("zh", "词向量的相似度")):
-            address = f"http://127.0.0.1:{server.server_port}/{language}/search.html?q={query}"
+            address = f"{site}/{language}/search.html?q={query}"
             done = subprocess.run([browser, *options, "--dump-dom", address], capture_output=True)
             items = re.search(r'class="search".*?<li\b', done.stdout.decode(), re.DOTALL)
             if items is None:
                 yield f"{language}: a search for {query!r} finds nothing"
-        server.shutdown()
 
 
 def build(out: Path, only: list[str], languages: Sequence[str] = LANGUAGES) -> list[str]:

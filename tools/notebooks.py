@@ -43,6 +43,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from course_lib.chapters.progress import reading_order  # noqa: E402
 from course_lib.runtime import InputError, atomic_file, tuning  # noqa: E402
 from course_lib.runtime.files import read_bytes, read_json  # noqa: E402
 from tools import exercises  # noqa: E402
@@ -71,7 +72,7 @@ def chapters(names: list[str] | None = None) -> list[Path]:
     A chapter that was added later has a letter behind its number: 04a is read before 04.
     """
     found = [path for path in SOLUTIONS.glob("*.ipynb") if exercises.NUMBER.match(path.name)]
-    found.sort(key=lambda path: path.name.replace("_", "~", 1))  # "~" sorts behind all letters
+    found.sort(key=reading_order)
     if not names:
         return found
     chosen = []

@@ -21,6 +21,7 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
@@ -256,13 +257,14 @@ def page(questions: list[Question], sections: list[Section], language: str = "en
 
 
 def main(arguments: list[str] | None = None) -> int:
+    sources = cache(lambda: (read_questions(), read_sections()))
     return max(
         pages.run(
             arguments,
             "tools/questions.py",
             path,
-            page=lambda language=language: page(read_questions(), read_sections(), language),
-            problems=lambda: problems(read_questions(), read_sections()),
+            page=lambda language=language: page(*sources(), language),
+            problems=lambda language=language: problems(*sources()) if language == "en" else [],
         )
         for language, path in PAGES.items()
     )

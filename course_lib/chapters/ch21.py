@@ -85,6 +85,13 @@ def mistakes(
     return pd.DataFrame(rows, columns=columns).sort_values("mistakes", ascending=False)
 
 
+def _in_words(scores: pd.DataFrame) -> str:
+    return "; ".join(
+        f"{name}: " + ", ".join(f"{column} {value:.2f}" for column, value in row.items())
+        for name, row in scores.iterrows()
+    )
+
+
 def gap_figure(scores: pd.DataFrame) -> CourseFigure:
     """Draw F1 of each system, a row, on each set of waybills, a column, as points on one line."""
     with CourseFigure(figsize=(7.5, 0.55 * len(scores) + 1.2)) as figure:
@@ -98,11 +105,7 @@ def gap_figure(scores: pd.DataFrame) -> CourseFigure:
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.6, len(scores) - 0.4), xlabel="F1 of fields")
         axes.grid(axis="x")
         figure.legend(loc="outside upper center", ncols=len(scores.columns))
-        told = [
-            f"{name}: " + ", ".join(f"{column} {value:.2f}" for column, value in row.items())
-            for name, row in scores.iterrows()
-        ]
-        return figure.finish(f"F1 of fields. {'; '.join(told)}.")
+        return figure.finish(f"F1 of fields. {_in_words(scores)}.")
 
 
 def group_figure(scores: pd.DataFrame, title: str) -> CourseFigure:
@@ -119,8 +122,4 @@ def group_figure(scores: pd.DataFrame, title: str) -> CourseFigure:
         axes.set_yticks([-row for row in range(len(scores))], list(scores.index))
         axes.set(xlim=(0, 1.1), xlabel="F1 of fields", title=title)
         figure.legend(loc="outside lower center", ncols=count)
-        told = [
-            f"{name}: " + ", ".join(f"{column} {value:.2f}" for column, value in row.items())
-            for name, row in scores.iterrows()
-        ]
-        return figure.finish(f"{title}. {'; '.join(told)}.")
+        return figure.finish(f"{title}. {_in_words(scores)}.")

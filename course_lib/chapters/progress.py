@@ -16,6 +16,11 @@ WORDS = {
 }
 
 
+def reading_order(notebook: Path) -> str:
+    """Return a key to sort chapters by: one with a letter behind its number, 04a, is before 04."""
+    return notebook.name.replace("_", "~", 1)  # "~" sorts behind all letters
+
+
 def exercises(notebook: Path) -> tuple[str, int | None, dict[str, bool]]:
     """Return a chapter's title, the minutes that it takes, and whether each exercise is solved.
 
@@ -23,16 +28,16 @@ def exercises(notebook: Path) -> tuple[str, int | None, dict[str, bool]]:
         InputError: the file is no notebook.
     """
     cells = read_json(notebook, "a notebook").get("cells", [])
-    joined = ["".join(cell["source"]) for cell in cells]
-    title = re.search(r"^# (.+)", "\n".join(joined), re.MULTILINE)
-    minutes = re.search(r"\*\*(?:Time|用时)\*\*\D*(\d+)", "\n".join(joined))
+    source = "\n".join("".join(cell["source"]) for cell in cells)
+    title = re.search(r"^# (.+)", source, re.MULTILINE)
+    minutes = re.search(r"\*\*(?:Time|用时)\*\*\D*(\d+)", source)
     printed = "".join(
         "".join(output.get("text", ""))
         for cell in cells
         for output in cell.get("outputs", ())
         if output["output_type"] == "stream"
     )
-    names = re.findall(r'\bsolved\(\s*"([^"]+)"', "\n".join(joined))
+    names = re.findall(r'\bsolved\(\s*"([^"]+)"', source)
     said = set(re.findall(r"^([\w-]+): correct", re.sub(r"\x1b\[\d+m", "", printed), re.MULTILINE))
     return (
         title.group(1) if title else notebook.stem,
@@ -54,7 +59,7 @@ def progress(folder: str | Path = ".") -> str:
     ]
     lines = [f"| {chapter} | {time} | {solved} | {left} |", "| --- | ---: | ---: | --- |"]
     total = done = 0
-    for path in sorted(found, key=lambda path: path.name.replace("_", "~", 1)):
+    for path in sorted(found, key=reading_order):
         try:
             title, minutes, names = exercises(path)
         except InputError as error:

@@ -109,7 +109,7 @@ def _wait_for(server: subprocess.Popen, url: str, output) -> None:
         time.sleep(0.1)
     output.seek(0)
     lines = output.read().decode("utf-8", "replace").strip().splitlines()[-3:]
-    raise InputError(url, f"does not answer: {' / '.join(lines)}", "VisualDL's server there")
+    raise InputError(url, f"does not answer: {' / '.join(lines)}", "a server there")
 
 
 def screenshot(
