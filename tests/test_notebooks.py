@@ -174,6 +174,9 @@ def test_every_picture_is_followed_by_its_description(path):
             after = cells[number] if number < len(cells) else None
             described = after is not None and re.match(r"\*Figure: .{30,}", after.source, re.DOTALL)
             assert described, f"cell {number} draws; the next one must begin with *Figure: ...*"
+            images = [each for each in cell.outputs if "image/png" in each.get("data", {})]
+            alts = {each.metadata.get("image/png", {}).get("alt") for each in images}
+            assert alts == {notebooks.caption(after)}, "run: make notebooks"
     assert pictures >= 1
 
 

@@ -31,7 +31,7 @@ import os
 import re
 import sys
 import warnings
-from itertools import takewhile, zip_longest
+from itertools import pairwise, takewhile, zip_longest
 from pathlib import Path
 
 import jupytext
@@ -289,10 +289,29 @@ def _cell_metadata(cell: NotebookNode) -> NotebookNode:
     return nbformat.from_dict(kept)
 
 
+def caption(cell: NotebookNode) -> str:
+    """Return the caption of the figure above a cell without its markup; "" where there is none."""
+    first = cell.source.split("\n\n")[0]
+    label = re.match(r"\*(Figure|图)[:：]", first) if cell.cell_type == "markdown" else None
+    plain = re.sub(r"[*`$]|\]\([^)]*\)|\[", "", first[label.end() :]) if label else ""
+    return " ".join(plain.split())
+
+
+def captioned(notebook: NotebookNode) -> NotebookNode:
+    """Return a copy in which each saved picture has its caption as its text alternative."""
+    result = copy.deepcopy(notebook)
+    for cell, after in pairwise(result.cells):
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                output["metadata"] = nbformat.from_dict({"image/png": {"alt": caption(after)}})
+    return result
+
+
 def generate(check: bool = False, force: bool = False) -> list[Path]:
     """Write notebooks/, the Chinese editions and the README's picture; return what differed.
 
-    With `check` they are only compared. Notebooks of other names are left alone.
+    In solutions/, the pictures get their text alternatives. With `check` all is only compared.
+    Notebooks of other names are left alone.
 
     Raises:
         InputError: there are no chapters, one of them is not fit to be handed out, or someone has
@@ -303,8 +322,9 @@ def generate(check: bool = False, force: bool = False) -> list[Path]:
         raise InputError(SOLUTIONS, "holds no chapters", "NN_name.ipynb to generate from")
     from tools import translate  # which imports this module
 
-    chinese = translate.editions()
-    books = {path: read(path) for path in sources} | chinese
+    chinese = {path: captioned(book) for path, book in translate.editions().items()}
+    originals = {path: read(path) for path in sources}
+    books = originals | chinese
     editions = chinese | {
         LEARNERS / path.relative_to(SOLUTIONS): learner_edition(book, path.relative_to(ROOT))
         for path, book in books.items()
@@ -321,6 +341,11 @@ def generate(check: bool = False, force: bool = False) -> list[Path]:
         for path in changed:
             path.parent.mkdir(parents=True, exist_ok=True)
             write(editions[path], path)
+    for path, book in originals.items():
+        if captioned(book) != book:
+            changed.append(path)
+            if not check:
+                write(captioned(book), path)
     target, picture = ROOT / "docs" / "quick_start.png", readme_picture()
     if picture is not None and (not target.exists() or target.read_bytes() != picture):
         changed.append(target)
