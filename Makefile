@@ -66,16 +66,17 @@ $(VENV)/.stamp-%: requirements/%.txt pyproject.toml
 	@rm $(VENV)/.incomplete
 	@touch $@
 
-# COURSE_LANG=zh, or a Chinese LANG, opens the Chinese edition, and JupyterLab's menus are Chinese too.
-COURSE_LANG ?= $(LANG)
-CHINESE := $(filter zh%,$(COURSE_LANG))
+# COURSE_LANG=zh or en chooses the edition and JupyterLab's menus. Without it the browser's language
+# chooses the edition, and LANG the menus.
+CHINESE := $(filter zh%,$(or $(COURSE_LANG),$(LANG)))
 CHAPTERS := notebooks$(if $(CHINESE),/zh)
+START := $(if $(COURSE_LANG),lab/tree/$(CHAPTERS)/start.ipynb,static/start.html)
 
 lab: $(STAMP) ## JupyterLab with the learner's notebooks (COURSE_LANG=zh: in Chinese)
 	@mkdir -p $(VENV)/share/jupyter/lab/settings
 	@echo '{"@jupyterlab/translation-extension:plugin": {"locale": "$(if $(CHINESE),zh_CN,default)"}}' \
 		> $(VENV)/share/jupyter/lab/settings/overrides.json
-	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(CHAPTERS)/start.ipynb
+	$(BIN)/jupyter lab --ServerApp.extra_static_paths=docs/lab --LabApp.default_url=/$(START)
 
 progress: $(STAMP) ## which exercises you have solved
 	@$(BIN)/python -m course_lib.chapters.progress $(CHAPTERS)

@@ -12,7 +12,7 @@ from course_lib.chapters.progress import progress
 from course_lib.notebook.checks import solved
 from course_lib.notebook.visual_logs import _wait_for
 from course_lib.runtime import InputError
-from tools.notebooks import LEARNERS, METADATA
+from tools.notebooks import LEARNERS, METADATA, ROOT
 
 import nbformat
 import pytest
@@ -67,18 +67,18 @@ def test_every_learners_edition_has_a_title_minutes_and_exercises(folder):
 
 
 @contextmanager
-def jupyter_lab(root, **variables):
+def jupyter_lab(root, *more, token="", **variables):
     """Yield the address of a JupyterLab whose files are in `root`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     options = [f"--ServerApp.root_dir={root}", f"--port={port}", "--ip=127.0.0.1", "--no-browser"]
-    options += ["--allow-root", "--IdentityProvider.token=", "--expose-app-in-browser"]
+    options += ["--allow-root", f"--IdentityProvider.token={token}", "--expose-app-in-browser"]
     options += [
         "--LabApp.news_url=",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
     with course_kernel(HOME=str(root), JUPYTER_CONFIG_DIR=str(root / "config"), **variables) as env:
-        command = [sys.executable, "-m", "jupyterlab", *options]
+        command = [sys.executable, "-m", "jupyterlab", *options, *more]
         with (root / "log").open("w+b") as log:
             server = subprocess.Popen(command, env=env, stdout=log, stderr=log)
             try:
@@ -183,3 +183,22 @@ def test_a_learner_solves_an_exercise_and_the_start_page_knows(tmp_path):
         lab.focus("slider", ".noUi-handle")
         tab.press("ArrowRight", 39)
         tab.until(f"{lab.show('slider')}.node.querySelector('.widget-readout').innerText == '2'")
+
+
+@pytest.mark.browser
+def test_the_browsers_language_chooses_the_edition(tmp_path):
+    for path in LEARNERS.glob("**/start.ipynb"):
+        copied = tmp_path / "notebooks" / path.relative_to(LEARNERS)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copied)
+    options = re.search(r"jupyter lab (.*)/\$\(START\)", (ROOT / "Makefile").read_text())[1]
+    options = options.replace("docs/lab", str(ROOT / "docs/lab"))
+    with (
+        jupyter_lab(tmp_path, *f"{options}/static/start.html".split(), token="secret") as address,
+        page("about:blank") as tab,
+    ):
+        for language, folder in (("zh-CN", "notebooks/zh"), ("de", "notebooks")):
+            tab.send("Emulation.setUserAgentOverride", userAgent="a", acceptLanguage=language)
+            tab.send("Page.navigate", url=f"{address}/?token=secret")
+            tab.until(f"location.pathname.endsWith('/tree/{folder}/start.ipynb')")
+            tab.until(f"{APP}.commands")
