@@ -1,4 +1,5 @@
-"""axe-core on every page of build/book (`make book-check`): nothing that keeps a reader out."""
+"""Every page of build/book in Chromium (`make book-check`): axe-core finds nothing that keeps a
+reader out, a telephone is wide enough, and nothing comes from another host."""
 
 import json
 from collections import defaultdict
@@ -24,11 +25,19 @@ def site():
         yield address
 
 
-@pytest.mark.parametrize("theme, only", [("light", {}), ("dark", {"runOnly": "color-contrast"})])
-def test_no_page_has_a_serious_violation(site, theme, only):
+def visited(tab, site):
+    """Open each page in turn; yields its name."""
     pages = sorted(path.relative_to(BOOK).as_posix() for path in BOOK.glob("*/**/*.html"))
     pages = [name for name in pages if "/files/" not in f"/{name}"]
     assert len(pages) > 50, "make book comes first"
+    for name in pages:
+        tab.send("Page.navigate", url=f"{site}/{name}")
+        tab.until(f"location.pathname == '/{name}' && document.readyState == 'complete'")
+        yield name
+
+
+@pytest.mark.parametrize("theme, only", [("light", {}), ("dark", {"runOnly": "color-contrast"})])
+def test_no_page_has_a_serious_violation(site, theme, only):
     found, axe = defaultdict(list), AXE.read_text(encoding="utf-8")
     options = json.dumps({"resultTypes": ["violations"], **only})
     with page("about:blank") as tab:
@@ -36,9 +45,7 @@ def test_no_page_has_a_serious_violation(site, theme, only):
             "Emulation.setEmulatedMedia",
             features=[{"name": "prefers-color-scheme", "value": theme}],
         )
-        for name in pages:
-            tab.send("Page.navigate", url=f"{site}/{name}")
-            tab.until(f"location.pathname == '/{name}' && document.readyState == 'complete'")
+        for name in visited(tab, site):
             tab.run("new Promise(done => setTimeout(done, 300))")  # colors change gradually
             tab.run(f"{axe}; true")
             for rule, html, summary in tab.run(RUN.replace("OPTIONS", options)):
@@ -48,3 +55,17 @@ def test_no_page_has_a_serious_violation(site, theme, only):
         for (rule, html), on in found.items()
     ]
     assert not lines, f"{len(lines)} kinds:\n" + "\n".join(lines)
+
+
+def test_every_page_fits_a_telephone_and_fetches_nothing_from_another_host(site):
+    wide, fetched = {}, {}
+    with page("about:blank") as tab:
+        sizes = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        tab.send("Emulation.setDeviceMetricsOverride", **sizes)
+        for name in visited(tab, site):
+            if (width := tab.run("document.scrollingElement.scrollWidth")) > 390:
+                wide[name] = width
+            names = tab.run("performance.getEntriesByType('resource').map(one => one.name)")
+            if other := [url for url in names if not url.startswith((site, "data:"))]:
+                fetched[name] = other
+    assert not wide and not fetched

@@ -24,6 +24,8 @@ def test_a_chapter_of_the_book_has_its_answers_folded_and_its_links_inside(tmp_p
     faq = (tmp_path / "pages/17_faq_training.ipynb").read_text(encoding="utf-8")
     assert "](questions.md)" in faq and "zh.md" not in faq + questions
     assert (tmp_path / "files/course_lib/data/examples.py").exists()
+    index = (tmp_path / "pages/index.md").read_text(encoding="utf-8")
+    assert index.count("](12_word_embeddings.ipynb) | ") == 1
     assert "[12](12_word_embeddings.ipynb) |" in (tmp_path / "pages/glossary.md").read_text()
 
 

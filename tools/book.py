@@ -68,7 +68,7 @@ TEXTS = {
     "untranslated": (None, ":::{note}\n本章尚无中文版，以下为英文原文。\n:::"),
     "table": (
         "| chapter | you will | read and do | compute on 2 cores |",
-        "| 章节 |  | 阅读与练习 | 计算（2 核） |",
+        "| 章节 | 你将学会 | 阅读和练习 | 计算（2 核） |",
     ),
     "glossary": ("Glossary", "术语表"),
     "glossary text": (
@@ -148,29 +148,13 @@ class Staging:
         )
 
     def table(self) -> list[str]:
-        """Return the README's table of chapters; without what each teaches where it is English."""
-        lines = [text("table", self.language), "| --- | --- | --- | --- |"]
-        for row in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
-            match = re.match(r"\| \[.+?\]\(notebooks/((\d\d[a-z]?_\w+)\.ipynb)\) \| (.+) \|$", row)
-            if match and match[2] in self.titles:
-                teaches, reading, computing = match[3].split(" | ")
-                if self.language == "zh":
-                    teaches = ""
-                    pairs = (("one", "1"), (" minutes", " 分钟"), (" minute", " 分钟"))
-                    for old, new in pairs:
-                        reading, computing = reading.replace(old, new), computing.replace(old, new)
-                link = f"[{self.titles[match[2]]}]({match[1]})"
-                lines.append(f"| {link} | {teaches} | {reading} | {computing} |")
-        return (
-            lines
-            if self.language == "en"
-            else [
-                line.replace("|  |", "|").replace(
-                    "| --- | --- | --- | --- |", "| --- | --- | --- |"
-                )
-                for line in lines
-            ]
-        )
+        """Return the README's table of chapters."""
+        readme = "README.zh.md" if self.language == "zh" else "README.md"
+        link = r"\| \[.+?\]\(notebooks/(?:zh/)?(\d\d[a-z]?_\w+)\.ipynb\)"
+        content = (ROOT / readme).read_text(encoding="utf-8")
+        found = re.findall(rf"^{link} (\| .+ \|)$", content, re.MULTILINE)
+        rows = [f"| [{self.titles[n]}]({n}.ipynb) {rest}" for n, rest in found if n in self.titles]
+        return [text("table", self.language), "| --- | --- | --- | --- |", *rows]
 
     def relink(self, content: str, where: str) -> str:
         """Let relative links of a file of the repository lead to pages of the book or to files/."""

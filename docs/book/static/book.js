@@ -1,5 +1,5 @@
 "use strict";
-// Answers, zoomed figures, the language, and the words of a search in Chinese.
+// Answers, zoomed figures, the language, and a search: its words in Chinese, its quotations.
 
 // Sphinx splits a query at spaces, which Chinese has none of. The index holds the words that jieba has
 // cut, so a run of Chinese is cut into the longest words that the index knows.
@@ -26,6 +26,16 @@ var splitQuery = (query) => {
 };
 
 document.addEventListener("DOMContentLoaded", () => {
+  if (typeof Search !== "undefined") {
+    // What a result quotes is the article, not the buttons and headings above it.
+    Search.htmlToText = (page, anchor) => {
+      const found = new DOMParser().parseFromString(page, "text/html");
+      found.querySelectorAll(".headerlink, script, style").forEach((each) => each.remove());
+      const article = found.querySelector(".bd-article");
+      return ((anchor && article?.querySelector(anchor)) || article)?.textContent || "";
+    };
+  }
+
   const language = document.documentElement.lang.startsWith("zh") ? "zh" : "en";
   try {
     localStorage.setItem("book-language", language);
