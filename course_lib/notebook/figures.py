@@ -151,15 +151,14 @@ def learning_curves(
         if len(dev_loss):
             left.plot(dev_steps, dev_loss, color=COLORS[1], marker=MARKERS[1], linestyle="--")
             ends.append(float(dev_loss[-1]))
-        # Two labels at almost the same height would print over each other.
-        gap = abs(ends[0] - ends[-1])
-        push = max(0.0, 0.075 * left.get_ylim()[1] - gap) / 2 if len(ends) == 2 else 0.0
-        for index, (end, name) in enumerate(zip(ends, ("train", "dev"), strict=False)):
-            sign = 1 if end >= ends[index - 1] and (end, index) != (ends[index - 1], 1) else -1
-            position = end + sign * push
-            at = values.size if index == 0 else dev_steps[-1]
-            place = {**BESIDE, "xytext": (8, 0)}
-            left.annotate(f"{name} {end:.2f}", (at, position), color=COLORS[index], **place)
+        # Labels at almost the same height would print over each other, those at 0 over the axis.
+        line = 0.075 * left.get_ylim()[1]
+        position = -0.4 * line
+        for index in sorted(range(len(ends)), key=ends.__getitem__):
+            position = max(position + line, ends[index])
+            at, name = ((values.size, "train"), (*dev_steps[-1:], "dev"))[index]
+            label, place = f"{name} {ends[index]:.2f}", {**BESIDE, "xytext": (8, 0)}
+            left.annotate(label, (at, position), color=COLORS[index], **place)
         alt = f"Training loss over {values.size} steps, from {values[0]:.2f} to {smooth[-1]:.2f}"
         if len(dev_loss):
             alt += f"; dev loss ends at {dev_loss[-1]:.2f}"
