@@ -13,7 +13,10 @@ from tools import notebooks
 
 @contextmanager
 def course_kernel(**variables: str) -> Iterator[dict[str, str]]:
-    """Yield an environment whose first kernel "python3" is this Python and finds course_lib."""
+    """Yield an environment whose first kernel "python3" is this Python and finds course_lib.
+
+    One thread, as in `make test`: a core each for two kernels with two threads is a core of waiting.
+    """
     with tempfile.TemporaryDirectory(prefix="course-kernel-") as directory:
         folder = Path(directory, "kernels", "python3")
         folder.mkdir(parents=True)
@@ -21,4 +24,5 @@ def course_kernel(**variables: str) -> Iterator[dict[str, str]]:
         specification = {"argv": argv, **notebooks.METADATA["kernelspec"]}
         folder.joinpath("kernel.json").write_text(json.dumps(specification), encoding="utf-8")
         paths = filter(None, [directory, os.environ.get("JUPYTER_PATH")])
-        yield notebooks.kernel_environment(JUPYTER_PATH=os.pathsep.join(paths), **variables)
+        variables = {"JUPYTER_PATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **variables}
+        yield notebooks.kernel_environment(**variables)
