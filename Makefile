@@ -103,7 +103,7 @@ PYTEST := -m pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder --d
 NBVAL := --nbval-lax --nbval-kernel-startup-timeout 600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 # The chapters come last, and on a slow machine not all of them: after so many minutes of `make test`
-# no further one is begun. In two steps they all run before.
+# no further one is begun. The first ones, which compute least, come last: no process ends alone.
 NBVAL_MINUTES ?= 60
 
 # Every step runs, so that one call shows all that is wrong; pytest's own lines come last.
@@ -119,14 +119,14 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	step $(BIN)/python tools/check_style.py; \
 	step $(BIN)/python tools/notebooks.py generate --check; \
 	step $(BIN)/python tools/translate.py check; \
-	step $(BIN)/python $(PYTEST); \
-	step COURSE_NBVAL_UNTIL=$$until COURSE_PROFILE=cpu COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) $(NBVAL) solutions/*.ipynb; \
+	step $(BIN)/python $(PYTEST) -m "not quick"; \
+	step COURSE_NBVAL_UNTIL=$$until COURSE_PROFILE=cpu COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) $(NBVAL) $$(ls -r solutions/*.ipynb); \
 	if [ -n "$$failed" ]; then printf "failed:$$failed\n" >&2; exit 1; fi
 
 # What only Paddle 2.6 can show: tests of its own faults, and of the locks and pages that it writes.
 test-paddle3: ## unit tests and notebooks/ in two steps on Paddle 3 (.venv-paddle3)
 	$(MAKE) LOCK=cpu-paddle3 env
-	OMP_NUM_THREADS=1 COURSE_DEVICE=cpu .venv-paddle3/bin/python $(PYTEST) -m "not (upstream or browser or faults)"
+	OMP_NUM_THREADS=1 COURSE_DEVICE=cpu .venv-paddle3/bin/python $(PYTEST) -m "not (upstream or browser or faults or quick)"
 
 test-fast: $(STAMP) ## unit tests and one chapter: minutes, for while you work
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "not (slow or upstream or browser or faults)"

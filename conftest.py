@@ -48,15 +48,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log):
-    """A file and a notebook stay in one process; tests of each chapter are dealt one by one."""
+    """A file and a notebook stay in one process; each chapter's and recipe's tests are dealt out."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByChapter(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            chapter = re.search(r"\[\d\d[a-z]?_\w+", nodeid)
-            return nodeid.split("::")[0] + (chapter.group() if chapter else "")
+            part = re.search(r"\[\d+[a-z]?[_ ]\w+", nodeid)
+            return nodeid.split("::")[0] + (part.group() if part else "")
 
     return ByChapter(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes long begins first, so that two processes end at about the same time."""
+    if _is_worker(config):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -22,7 +22,9 @@ FEW_STEPS = {
 ANSWERS = {"5": "entities", "6": "answer"}  # by recipe; the others give a label
 
 
-@pytest.mark.parametrize("rows", [120, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "rows", [pytest.param(120, marks=pytest.mark.quick), pytest.param(500, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda text: text.split("\n")[0])
 def test_the_commands_of_a_recipe(section, rows, tmp_path, monkeypatch, capsys):
     """From raw to served, without a socket; with few rows in few steps."""
