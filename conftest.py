@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log):
-    """A file and a notebook stay in one process; each chapter's and recipe's tests are dealt out."""
+    """A file and a notebook stay in one process; a file's chapters or recipes are dealt out."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByChapter(LoadScopeScheduling):

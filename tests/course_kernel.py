@@ -15,7 +15,7 @@ from tools import notebooks
 def course_kernel(**variables: str) -> Iterator[dict[str, str]]:
     """Yield an environment whose first kernel "python3" is this Python and finds course_lib.
 
-    One thread, as in `make test`: a core each for two kernels with two threads is a core of waiting.
+    One thread, as in `make test`: two kernels with two threads on two cores mostly wait.
     """
     with tempfile.TemporaryDirectory(prefix="course-kernel-") as directory:
         folder = Path(directory, "kernels", "python3")
