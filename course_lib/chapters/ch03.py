@@ -1,6 +1,6 @@
-"""Chapter 03: a picture of padding, four batches to judge, and a tokenizer of words."""
+"""Chapter 03: a picture of padding, batches and batchify functions to judge, a word tokenizer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from course_lib.data import convert_tokens_example
@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from paddlenlp.data import DataCollatorForTokenClassification, JiebaTokenizer, Vocab
+from paddlenlp.data import DataCollatorForTokenClassification, JiebaTokenizer, Pad, Tuple, Vocab
 
 _PADDED = "#F6BE93"  # far lighter than the tokens beside it
 
@@ -85,6 +85,48 @@ def faulty_batches(
         batch = collate(samples)
         batches[letter] = batch["input_ids"].numpy(), batch["labels"].numpy()
     return batches
+
+
+Batchify = Callable[[list[tuple[list[int], list[int]]]], Sequence[np.ndarray]]
+
+
+def batchify_functions() -> dict[str, Batchify]:
+    """Return functions that batch (ids, labels): two right ones, and one for each fault by name."""
+
+    def padded(rows: list[list[int]], value: int, length: int | None = None) -> np.ndarray:
+        length = length or max(map(len, rows))
+        return np.array([(row + [value] * length)[:length] for row in rows])
+
+    def both(samples, padding=-100, length=None):
+        ids, labels = map(list, zip(*samples, strict=True))
+        return padded(ids, 0, length), padded(labels, padding, length)
+
+    def reversed_rows(samples):
+        flipped = [(ids[::-1], labels[::-1]) for ids, labels in samples]
+        return tuple(array[:, ::-1] for array in both(flipped))
+
+    def in_place(samples):
+        longest = max(len(ids) for ids, _ in samples)
+        for ids, labels in samples:
+            labels += [-100] * (longest - len(ids))
+            ids += [0] * (longest - len(ids))
+        return both(samples)
+
+    def without_0(samples):
+        ids, labels = both(samples)
+        return ids, np.where(labels == 0, -100, labels)
+
+    return {
+        "right": both,
+        "right, from PaddleNLP": Tuple(Pad(pad_val=0), Pad(pad_val=-100)),
+        "labels first": lambda samples: both(samples)[::-1],
+        "labels padded with 0": lambda samples: both(samples, padding=0),
+        "as long as the first": lambda samples: both(samples, length=len(samples[0][0])),
+        "as long as the last": lambda samples: both(samples, length=len(samples[-1][0])),
+        "padded on the left": reversed_rows,
+        "label 0 lost": without_0,
+        "samples changed": in_place,
+    }
 
 
 class WordTokenizer:
