@@ -15,6 +15,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 from course_lib.compression import quantize_static
 from course_lib.deploy import Predictor
 from course_lib.models import load_backbone, save_model
+from course_lib.runtime import stack
 from course_lib.training import predict
 
 import tiny
@@ -33,7 +34,8 @@ def read(directory: Path) -> dict:
     """Answer with each of these models, and train on from the checkpoint."""
     model, tokenizer = load_backbone(directory / "model", trained=True)
     answers = predict(model, tiny.TEXTS, tokenizer)
-    found = {"model": [[row["label"], row["probability"]] for row in answers]}
+    found = {"stack": stack.VERSION}
+    found["model"] = [[row["label"], row["probability"]] for row in answers]
     for name, form in (("paddle", "export"), ("onnx", "export"), ("int8", "int8")):
         predictor = Predictor(directory / form, backend=name.replace("int8", "paddle"))
         found[name] = predictor.predict(tiny.TEXTS).tolist()

@@ -33,7 +33,9 @@ def build_vocabulary(texts: Iterable[str], min_count: int = 3) -> list[str]:
     seen = [
         character
         for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        if count >= min_count and character not in fixed and _is_visible(character)
+        if count >= min_count
+        and character not in fixed
+        and unicodedata.category(character)[0] not in "CZ"  # invisible
     ]
     characters = always + seen
     pieces = [f"##{character}" for character in characters if _joins_words(character)]
@@ -44,10 +46,6 @@ def _normalized(text: str) -> str:
     # Each character by itself, as the tokenizer does: `text.lower()` makes a Σ at an end ς.
     decomposed = unicodedata.normalize("NFD", "".join(map(str.lower, text)))
     return "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
-
-
-def _is_visible(character: str) -> bool:
-    return unicodedata.category(character)[0] not in "CZ"
 
 
 def _joins_words(character: str) -> bool:

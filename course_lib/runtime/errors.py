@@ -28,15 +28,11 @@ class InputError(ValueError):
     ) -> None:
         self.where, self.problem, self.expected, self.line = fspath(where), problem, expected, line
         place = self.where if line is None else f"{self.where}, line {line}"
-        super().__init__(_one_line(f"{place}: {problem}; expected {expected}"))
+        text = f"{place}: {problem}; expected {expected}"  # file names may hold line breaks
+        super().__init__(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], text))
 
     def __reduce__(self):
         return type(self), (self.where, self.problem, self.expected, self.line)
-
-
-def _one_line(text: str) -> str:
-    """Escape line breaks and other control characters, which file names may hold."""
-    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def whole(name: str, value: Any, min_: int, max_: float = math.inf) -> int:

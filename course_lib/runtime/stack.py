@@ -35,17 +35,22 @@ else:
 # The fusion that would keep attention's products out of INT8, see `deploy.paddle_engine`.
 SUM_FUSION = f"matmul_elementwise_add_{'onednn' if PADDLE_3 else 'mkldnn'}_fuse_pass"
 
-# What Paddle 3.2 and 3.3 compute in C++ alone: the operator of a static program, the names of the
-# inputs, and those of the other arguments with the operator's names for them; their default is off.
-_POINTWISE = "abs ceil cos erf exp floor log round rsqrt sigmoid sign sin sqrt tanh"
-_OPERATORS: dict[str, tuple[str, str, dict[str, str]]] = {
-    **{name: (name, "x", {}) for name in _POINTWISE.split()},
-    "gelu": ("gelu", "x", {"approximate": "approximate"}),
-    "multiply": ("elementwise_mul", "xy", {}),
-    "maximum": ("elementwise_max", "xy", {}),
-    "minimum": ("elementwise_min", "xy", {}),
-    "matmul": ("matmul_v2", "xy", {"transpose_x": "trans_x", "transpose_y": "trans_y"}),
-}
+# What Paddle 3.2 and 3.3 compute in C++ alone: names, the operator of a static program, its inputs,
+# and the names of the other arguments with the operator's names for them.
+_OPERATORS = """
+abs ceil cos erf exp floor log log1p log2 round rsqrt sigmoid sign sin sqrt tanh logical_not: {} x
+bmm dot greater_than logical_and logical_or logical_xor: {} xy
+isfinite isinf isnan: {}_v2 x
+gelu: gelu x approximate=approximate
+multiply: elementwise_mul xy
+maximum: elementwise_max xy
+minimum: elementwise_min xy
+matmul: matmul_v2 xy transpose_x=trans_x transpose_y=trans_y
+sum: reduce_sum x axis=dim dtype= keepdim=keep_dim
+all any amax amin: reduce_{} x axis=dim keepdim=keep_dim
+logsumexp: logsumexp x axis=axis keepdim=keepdim
+argmax: arg_max x axis=axis keepdim=keepdims dtype=
+"""
 _PIR = "FLAGS_enable_pir_api"
 
 
@@ -77,22 +82,31 @@ def restore_operators() -> None:
     import paddle
     from paddle.tensor.layer_function_generator import generate_layer_fn
 
-    def restored(upstream, operator, inputs, options):
-        write = generate_layer_fn(operator)
+    def restored(upstream, operator, inputs, *options):
+        write, names = generate_layer_fn(operator), dict(each.split("=") for each in options)
 
         @paddle.jit.not_to_static
         def call(*args, **kwargs):
             if paddle.in_dynamic_mode():
                 return upstream(*args, **kwargs)
-            given = {**dict(zip((*inputs, *options), args, strict=False)), **kwargs}
-            switches = {other: bool(given.get(key)) for key, other in options.items()}
-            return write(**{key: given[key] for key in inputs}, **switches)
+            given = {**dict(zip((*inputs, *names), args, strict=False)), **kwargs}
+            given = {key: value for key, value in given.items() if value is not None}
+            attributes = {names[key]: given[key] for key in given if names.get(key)}
+            if operator == "arg_max":
+                attributes = {"axis": 0, "flatten": "axis" not in given, **attributes}
+            elif "axis" in names:
+                axes = given.get("axis", ())
+                axes = [axes] if isinstance(axes, int) else list(axes)
+                attributes |= {names["axis"]: axes, "reduce_all": not axes}
+            found = write(**{key: given[key] for key in inputs}, **attributes)
+            return found.astype(given["dtype"]) if "dtype" in given else found
 
         return call
 
-    for name, description in _OPERATORS.items():
+    rows = [line.partition(": ") for line in _OPERATORS.strip().splitlines()]
+    for name, form in [(name, form) for names, _, form in rows for name in names.split()]:
         upstream = getattr(paddle._C_ops, name)
-        call = restored(upstream, *description)
+        call = restored(upstream, *form.format(name).split())
         setattr(paddle.static.Variable, name, call)
         for module in [each for key, each in sys.modules.items() if key.startswith("paddle.")]:
             if vars(module).get(name) is upstream:

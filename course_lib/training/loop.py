@@ -122,7 +122,8 @@ def fit(
     settings: dict[str, Any] = {"epochs": epochs, "early_stopping": early_stopping}
     counts = {"max_steps": max_steps, "checkpoint_every": checkpoint_every, **settings}
     _check({**counts, "keep_checkpoints": keep_checkpoints}, monitor, dev_loader)
-    total_steps = _total_steps(train_loader, epochs, max_steps)
+    total_steps = sum(_epoch_steps(train_loader, epoch) for epoch in range(epochs))
+    total_steps = total_steps if max_steps is None else min(total_steps, max_steps)
     optimizer, scheduler = create_optimizer(model, learning_rate, total_steps, warmup, weight_decay)
     settings |= {"seed": seed, "learning_rate": learning_rate, "warmup": warmup, "monitor": monitor}
     settings |= {"weight_decay": weight_decay, **describe(model, train_loader, dev_loader)}
@@ -171,11 +172,6 @@ def _show(bar: tqdm, progress, run: Run, loss: float, total: int) -> None:
     bar.set_postfix(epoch=run.epoch + 1, loss=f"{loss:.4f}", refresh=False)
     if callable(progress):
         progress(run.step, total)
-
-
-def _total_steps(loader: paddle.io.DataLoader, epochs: int, max_steps: int | None) -> int:
-    steps = sum(_epoch_steps(loader, epoch) for epoch in range(epochs))
-    return steps if max_steps is None else min(steps, max_steps)
 
 
 def _epoch_steps(loader: paddle.io.DataLoader, epoch: int) -> int:

