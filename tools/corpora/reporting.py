@@ -13,7 +13,8 @@ from course_lib.runtime import atomic_file
 from scipy.stats import binomtest
 
 SHIPPED = (
-    *("cloze/gold.jsonl", "cloze/questions.json", "pairs/pairs.tsv"),
+    *("cloze/gold.jsonl", "cloze/questions.json", "desk/paragraphs.tsv.bz2", "desk/questions.tsv"),
+    "pairs/pairs.tsv",
     *("people_daily/organisations.json", "review_tree/again.jsonl", "review_tree/gold.jsonl"),
     *("review_tree/rules.json", "reviews/split.json"),
     *("waybills/by_hand.tsv", "waybills/synthetic.tsv"),
@@ -26,7 +27,9 @@ def write_checksums() -> str:
     for name in SHIPPED:
         path = runtime.data_dir() / name
         if path.exists():
-            content = path.read_bytes().replace(b"\r\n", b"\n")
+            content = path.read_bytes()
+            if path.suffix != ".bz2":
+                content = content.replace(b"\r\n", b"\n")
             lines.append(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
     with atomic_file(runtime.data_dir() / CHECKSUMS) as handle:
         handle.write("".join(lines))
