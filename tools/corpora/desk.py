@@ -8,11 +8,12 @@ per line, without code and markup (`SOURCES` has the names). The same files make
 
 from __future__ import annotations
 
+import argparse
 import bz2
 import gzip
 import re
-import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import course_lib  # noqa: F401  before paddle
@@ -80,9 +81,11 @@ def report() -> str:
     return markdown_table(header, table)
 
 
-def main(texts: str) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the file and the checksums."""
-    rows = paragraphs(Path(texts))
+    parser = argparse.ArgumentParser(prog="python -m tools.corpora.desk")
+    parser.add_argument("texts", type=Path, help="the folder of the sources' text files")
+    rows = paragraphs(parser.parse_args(arguments).texts)
     content = "".join(f"{name}\t{text}\n" for name, text in rows.items()).encode()
     path = runtime.data_dir() / "desk" / "paragraphs.tsv.bz2"
     path.parent.mkdir(exist_ok=True)
@@ -92,4 +95,4 @@ def main(texts: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()
