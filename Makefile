@@ -107,7 +107,7 @@ NBVAL := --nbval-lax --nbval-kernel-startup-timeout 600 --nbval-sanitize-with te
 NBVAL_MINUTES ?= 60
 
 # Every step runs, so that one call shows all that is wrong; pytest's own lines come last.
-# tests/test_notebooks.py runs the learners' editions under nbval while it tries the exercises.
+# tests/test_notebooks.py runs the learners' editions while it tries the exercises.
 test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	@failed=; until=$$(($$(date +%s) + 60 * $(NBVAL_MINUTES))); export OMP_NUM_THREADS=1; \
 	step() { echo "== $$*"; env "$$@" || failed="$$failed\n  $$*"; }; \
@@ -117,8 +117,6 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	step $(BIN)/mypy; \
 	step $(BIN)/python tools/check_size.py; \
 	step $(BIN)/python tools/check_style.py; \
-	step $(BIN)/python tools/notebooks.py generate --check; \
-	step $(BIN)/python tools/translate.py check; \
 	step $(BIN)/python $(PYTEST) -m "not quick"; \
 	step COURSE_NBVAL_UNTIL=$$until COURSE_PROFILE=cpu COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) $(NBVAL) $$(ls -r solutions/*.ipynb); \
 	if [ -n "$$failed" ]; then printf "failed:$$failed\n" >&2; exit 1; fi

@@ -1,6 +1,6 @@
-"""Try several answers at each exercise while nbval runs a chapter as a learner has it.
+"""Try several answers at each exercise while a chapter runs as a learner has it.
 
-An extension of IPython, which tests/test_notebooks.py names in the kernel's configuration. In
+An extension of IPython, which tests/course_kernel.py names when it starts the kernel. In
 `COURSE_EXERCISES` is a directory with exercises.json: the chapter in solutions/, and wrong answers
 by the name of the exercise. Before the kernel runs a check cell, the blank answer (also as
 nbgrader would run it), one without a `return`, the solution and the wrong answers are tried, each

@@ -10,7 +10,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import CompletedProcess
 
 from course_lib.notebook.checks import attempted, solved
 from course_lib.runtime import InputError
@@ -21,7 +20,7 @@ import nbformat
 import numpy as np
 import psutil
 import pytest
-from course_kernel import course_kernel
+from course_kernel import course_kernel, run_forked
 from exercise_runner import wrong_answers
 from processes import python, run
 
@@ -29,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = notebooks.chapters()
 chapters = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 CHINESE = re.compile(r"[\u3400-\u9fff]")
+ONCE = "once"  # the tag of cells that compute the same in every profile: only nbval runs them
 SCRIPT = '''\
 # %% [markdown]
 # # A chapter
@@ -229,7 +229,8 @@ def reached_in(path: Path, profile: str) -> set[tuple[int, ...]]:
     known = {"profile": lambda: PROFILES[profile], "max": max, "min": min, "int": int}
     places = set()
     for number, cell in enumerate(code_cells(read(path))):
-        if not cell.source.startswith("%%"):
+        left_out = profile == "rehearsal" and ONCE in cell.metadata.get("tags", [])
+        if not cell.source.startswith("%%") and not left_out:
             source = re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE)
             places |= {(number, *place) for place in reached(ast.parse(source), known)}
     return places
@@ -241,6 +242,17 @@ def test_what_runs_on_a_gpu_has_run_on_the_cpu(path):
     rehearsed = reached_in(path, "rehearsal") | reached_in(path, "cpu")
     others = reached_in(path, "gpu") | reached_in(path, "smoke")
     assert others - rehearsed == set(), "(code cell from 0, line, columns)"
+
+
+@chapters
+def test_what_the_rehearsal_leaves_out_is_no_exercise_and_needs_no_answer(path):
+    cells = code_cells(read(path))
+    answers = [cell.source for cell in cells if exercises.name_of(cell, "answer")]
+    made = re.findall(r"^(?:def|class) (\w+)|^(\w+) = ", "\n".join(answers), re.MULTILINE)
+    for cell in (cell for cell in cells if ONCE in cell.metadata.get("tags", [])):
+        nodes = [node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)]
+        assert "nbgrader" not in cell.metadata
+        assert {node.id for node in nodes}.isdisjoint(sum(made, ())), cell.source
 
 
 @pytest.mark.parametrize(
@@ -262,35 +274,14 @@ def test_what_only_a_gpu_reaches_is_told(code, found):
         list(reached(ast.parse("x = sizes.test_examples // 2"), {"sizes": PROFILES["gpu"]}))
 
 
-EXTENSION = "get_config().InteractiveShellApp.extensions = ['exercise_runner']\n"
-
-
-def nbval(edition: Path, *options, **variables: str) -> CompletedProcess:
-    """Run a learner's notebook under nbval in the course's kernel."""
-    usual = ["-q", "-p", "no:cacheprovider", "--rootdir", ROOT, "--nbval-lax"]
-    with course_kernel(**variables) as environment:
-        environment["PYTHONPATH"] += os.pathsep + str(ROOT / "tests")
-        environment.pop("NBGRADER_EXECUTION", None)
-        return python("-m", "pytest", *usual, *options, edition, env=environment, cwd=ROOT)
-
-
 def run_exercises(path: Path, wrong: dict[str, list[str]]) -> dict[str, dict]:
-    """Run the learner's edition under nbval in the profile rehearsal: two steps as on a GPU.
-
-    Returns:
-        What exercise_runner.py found out on the way.
-    """
+    """What exercise_runner.py finds out in the profile rehearsal: two steps as on a GPU."""
     with tempfile.TemporaryDirectory() as directory:
         given = {"solutions": str(path), "wrong": wrong}
         Path(directory, "exercises.json").write_text(json.dumps(given), encoding="utf-8")
-        Path(directory, "profile_default").mkdir()
-        Path(directory, "profile_default", "ipython_kernel_config.py").write_text(EXTENSION)
         places = {"COURSE_EXERCISES": directory, "IPYTHONDIR": directory}
         profile = {"COURSE_PROFILE": "rehearsal", "COURSE_DEVICE": "cpu"}
-        options = ["--nbval-kernel-startup-timeout", 600]
-        options += ["--nbval-sanitize-with", ROOT / "tests" / "nbval_sanitize.cfg"]
-        result = nbval(notebooks.LEARNERS / path.name, *options, **places, **profile)
-        assert result.returncode == 0, (result.stdout + result.stderr)[-4000:]
+        run_forked(notebooks.LEARNERS / path.name, ONCE, **places, **profile)
         return json.loads(Path(directory, "results.json").read_text(encoding="utf-8"))
 
 
@@ -334,7 +325,7 @@ def course(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir()
         monkeypatch.setattr(notebooks, name, tmp_path / folder)
     monkeypatch.setattr(notebooks, "ROOT", tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     rewrite(tmp_path, SCRIPT)
     return tmp_path
 
@@ -678,10 +669,12 @@ def test_nbval_forgives_times_and_places_but_no_counts():
 
 def test_a_notebook_runs_in_one_process_or_too_late_not_at_all(course):
     notebooks.generate()
+    options = ["--rootdir", ROOT, "-c", ROOT / "pyproject.toml", "--confcutdir", ROOT]
+    options += ["-p", "conftest", "-vv", "-n", "2", "--dist", "loadscope", "--nbval-lax"]
     for until, outcome in (("1", "6 skipped"), ("9e9", "6 passed")):
-        options = ["-c", ROOT / "pyproject.toml", "--confcutdir", ROOT, "-p", "conftest"]
-        options += ["-vv", "-n", "2", "--dist", "loadscope"]
-        done = nbval(notebooks.LEARNERS / "90_demo.ipynb", *options, COURSE_NBVAL_UNTIL=until)
+        with course_kernel(COURSE_NBVAL_UNTIL=until) as environment:
+            command = ["-m", "pytest", *options, notebooks.LEARNERS / "90_demo.ipynb"]
+            done = python(*command, env=environment, cwd=course)
         assert outcome in done.stdout, done.stdout
         assert len(set(re.findall(r"\[gw\d\]", done.stdout))) == 1, done.stdout
 

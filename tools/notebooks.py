@@ -34,11 +34,14 @@ import warnings
 from itertools import pairwise, takewhile, zip_longest
 from pathlib import Path
 
-import jupytext
-import nbformat
-from jupytext.combine import map_outputs_to_inputs
-from nbconvert.preprocessors import ClearOutputPreprocessor
-from nbformat import NotebookNode
+# nbformat's validator would compile 38 grammars, in three seconds, for a check that it never makes.
+sys.modules.setdefault("rfc3987_syntax", None)
+
+import jupytext  # noqa: E402
+import nbformat  # noqa: E402
+from jupytext.combine import map_outputs_to_inputs  # noqa: E402
+from nbconvert.preprocessors import ClearOutputPreprocessor  # noqa: E402
+from nbformat import NotebookNode  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))

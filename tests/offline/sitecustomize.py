@@ -50,3 +50,4 @@ def guard(event: str, args: tuple) -> None:
 
 
 sys.addaudithook(guard)
+sys.modules.setdefault("rfc3987_syntax", None)  # as in tools/notebooks.py: three seconds each time
