@@ -20,6 +20,7 @@ from course_lib.chapters import (
     ch06,
     ch07,
     ch10,
+    ch10a,
     ch11,
     ch15,
     ch17,
@@ -123,7 +124,7 @@ FIGURES = {
     "threshold": lambda: ch10.threshold_tradeoff(
         [0.9, 0.2, 0.6, 0.1], [1, 0, 0, 1], 0.5, "店##好😀"
     ),
-    "tree": lambda: ch10.taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
+    "tree": lambda: ch10a.taxonomy_tree(TREE, {label: 2 * (label != "店") for label in TREE}),
     "attributions": lambda: ch18.token_attributions(
         ["房", "间", "##很", "good", "😀"] * 9, [0.5, -1.5, 0.0, 2, 0.1] * 9, "positive"
     ),

@@ -1,10 +1,9 @@
 """Words and patterns that the course does not use, in everything that a learner reads.
 
-    python tools/check_style.py             status 1 if a file that is not pending has a finding
+    python tools/check_style.py             status 1 if a file has a finding
     python tools/check_style.py FILE ...    print all findings of these files
 
 Checked are markdown, and strings of three or more words in Python, without code and links.
-tools/style_pending.txt lists the files that are not rewritten yet; take a file off when it is.
 """
 
 import ast
@@ -15,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PENDING = ROOT / "tools/style_pending.txt"
 GLOBS = ["*.md", "docs/*.md", "data/**/*.md", "solutions/*.ipynb", "course_lib/**/*.py"]
 UNIT = "(bar|character|class|column|example|feature|label|layer|line|row|second|step|text|token)"
 PATTERNS = {
@@ -64,15 +62,12 @@ def findings(path: Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    pending = PENDING.read_text(encoding="utf-8").split() if not arguments else []
     paths = map(Path, arguments) if arguments else {p for each in GLOBS for p in ROOT.glob(each)}
     found = {path.resolve().relative_to(ROOT).as_posix(): findings(path) for path in sorted(paths)}
-    broken = {name: each for name, each in found.items() if each and name not in pending}
+    broken = {name: each for name, each in found.items() if each}
     for name, each in broken.items():
         print(f"{name}: {len(each)} findings", *each, sep="\n")
-    done = [name for name in pending if not found.get(name)]
-    print(*(f"{name} is clean: take it off {PENDING.name}\n" for name in done), sep="", end="")
-    print(f"style: {len(broken)} files with findings, {len(pending)} files to rewrite")
+    print(f"style: {len(broken)} files with findings")
     return int(bool(broken))
 
 
