@@ -31,7 +31,7 @@ BUDGETS = {
     "cli": 1090,
     "notebook": 900,
 }
-LIBRARY, TESTS, NAMES = 17_000, 18_900, 350
+LIBRARY, TESTS, NAMES = 17_000, 19_200, 350
 CEILINGS = {
     "course_lib/runtime": 1840,
     "course_lib/models": 1565,
