@@ -9,7 +9,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import parent_process
 from pathlib import Path
+from threading import Thread
 from unittest.mock import patch
 
 from tools import notebooks
@@ -38,11 +40,11 @@ def _serve(arguments: list[str], environment: dict[str, str], place: str) -> Non
     from ipykernel.kernelapp import IPKernelApp
 
     os.setsid()
+    Thread(target=lambda: (parent_process().join(), os._exit(1)), daemon=True).start()
     multiprocessing.set_start_method(None, force=True)  # the platform's own, not this one's
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(place)
-    arguments.append(f"--IPKernelApp.parent_handle={os.getppid()}")  # it ends when its parent does
     IPKernelApp.launch_instance([*arguments, "--IPKernelApp.extensions=exercise_runner"])
     atexit._run_exitfuncs()  # which a process of multiprocessing does not
 
