@@ -1,6 +1,5 @@
 """Chapter 22's data, its searches by hand, and its page in a real browser."""
 
-import course_lib  # noqa: F401  (before paddle)
 from course_lib.chapters import ch22
 from course_lib.chapters.ch22 import load_paragraphs, load_questions
 
