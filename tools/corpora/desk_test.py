@@ -1,11 +1,11 @@
-"""Chapter 22's data, its searches by hand, and its page in a real browser."""
+"""The desk: its questions, its searches by hand, and its page in a real browser."""
 
 from course_lib.chapters import ch22
 from course_lib.chapters.ch22 import load_paragraphs, load_questions
+from course_lib.runtime import data_dir
 
 import numpy as np
 import pytest
-from browser import page
 
 
 def test_questions_point_into_paragraphs_that_no_other_split_has():
@@ -27,7 +27,10 @@ def test_searches_agree_with_their_formulas():
 
 
 @pytest.mark.browser
-def test_the_page_marks_the_answer():
+def test_the_page_marks_the_answer(monkeypatch):
+    monkeypatch.syspath_prepend(str(data_dir().parent / "tests"))
+    from browser import page
+
     found = {"text": "一<b>二三", "start": 1, "end": 6}
     with ch22.serving(lambda question: found) as url, page(url) as browser:
         browser.until("document.activeElement.id == 'question'")
