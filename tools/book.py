@@ -206,8 +206,8 @@ class Staging:
             cell["source"] = cell.source.removeprefix("# NBVAL_CHECK_OUTPUT\n")
             cell["metadata"] = nbformat.from_dict({"mystnb": {}})
             following = notebook.cells[place + 1 : place + 2]
-            if following and notebooks.caption(following[0]):
-                cell.metadata.mystnb["image"] = {"alt": notebooks.caption(following[0])}
+            if following and (alt := notebooks.caption(following[0])):
+                cell.metadata.mystnb["image"] = {"alt": alt}
             cells += self.exercise(cell, notebook.cells[place])
         if self.language == "zh" and source.parent.name != "zh":
             title, gap, rest = cells[0].source.partition("\n")

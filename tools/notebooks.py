@@ -345,10 +345,10 @@ def generate(check: bool = False, force: bool = False) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             write(editions[path], path)
     for path, book in originals.items():
-        if captioned(book) != book:
+        if (told := captioned(book)) != book:
             changed.append(path)
             if not check:
-                write(captioned(book), path)
+                write(told, path)
     target, picture = ROOT / "docs" / "quick_start.png", readme_picture()
     if picture is not None and (not target.exists() or target.read_bytes() != picture):
         changed.append(target)

@@ -93,7 +93,9 @@ def page() -> str:
             rows.append([chapter, section, *(text.replace("|", "\\|") for text in told)])
     counts = ", ".join(f"{runs[each]} on {each}" for each in stacks)
     tried = {row[0] for row in rows}
-    missing = [path.stem[:3].rstrip("_") for path in notebooks.chapters() if path.stem not in tried]
+    missing = [
+        path.stem.partition("_")[0] for path in notebooks.chapters() if path.stem not in tried
+    ]
     gaps = [f"No section was tried of the chapters {', '.join(missing)}."] if missing else []
     return "\n".join(
         [
