@@ -104,7 +104,7 @@ NBVAL := --nbval-lax --nbval-kernel-startup-timeout 600 --nbval-sanitize-with te
 
 # The chapters come last, and on a slow machine not all of them: after so many minutes of `make test`
 # no further one is begun. The first ones, which compute least, come last: no process ends alone.
-NBVAL_MINUTES ?= 40
+NBVAL_MINUTES ?= 32
 
 # Every step runs, so that one call shows all that is wrong; pytest's own lines come last.
 # tests/test_notebooks.py runs the learners' editions while it tries the exercises.
