@@ -161,7 +161,7 @@ def add_buttons(app, pagename, templatename, context, doctree):
                 f"https://github.com/{REPOSITORY}/blob/main/bootstrap/bootstrap.ipynb",
                 say(
                     "Open in AI Studio: upload the bootstrap notebook",
-                    "在 AI Studio 中打开：上传 bootstrap 笔记本",
+                    "在 AI Studio 中打开：上传 bootstrap notebook",
                 ),
             ),
         ]
