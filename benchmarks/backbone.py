@@ -6,8 +6,8 @@
 With --work a run that was stopped goes on with the seeds that it had not finished; --output adds
 the results of the tasks to a file.
 
-reviews_2000 and reviews_all fine-tune it on labelled reviews beside TF-IDF (character 1-3-grams)
-and a LinearSVC on the same texts. entities tags persons, places and organisations in People's
+reviews_2000 and reviews_all fine-tune it on labeled reviews beside TF-IDF (character 1-3-grams)
+and a LinearSVC on the same texts. entities tags persons, places and organizations in People's
 Daily, beside the same architecture from random weights and a dictionary of the training names.
 masked lets it guess hidden characters. cloze answers questions about a passage, beside the most
 frequent name of the right type. halves finds the second half of a review by the mean of the last
@@ -228,8 +228,8 @@ def reviews(task: str, args: argparse.Namespace, seeds: Sequence[int]) -> dict:
         return {"own": own, "linear": linear_hits(train, scored, seed), "seconds": seconds}
 
     found = [remembered(args, task, recipe, seed, run) for seed in seeds]
-    labelled = len(load_reviews("train", recipe["examples"]))
-    return {"examples": labelled, **against_linear(found), "recipe": recipe, "seeds": list(seeds)}
+    labeled = len(load_reviews("train", recipe["examples"]))
+    return {"examples": labeled, **against_linear(found), "recipe": recipe, "seeds": list(seeds)}
 
 
 def against_linear(found: Sequence[dict[str, np.ndarray]]) -> dict:

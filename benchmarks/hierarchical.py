@@ -6,7 +6,7 @@
 Accuracy: for each seed the backbone is fine-tuned on the review tree (weak labels by rules), and
 pruned to several widths by DynaBERT, each also as INT8. The baseline is TF-IDF of characters and a
 logistic regression a label, its strength chosen on dev. All have thresholds tuned on dev and
-labels chosen by `decode`; then test, once, and the reviews of test that were labelled by reading.
+labels chosen by `decode`; then test, once, and the reviews of test that were labeled by reading.
 Differences are points of micro F1 over all seeds, with a 95% interval of a paired bootstrap over
 the texts.
 
@@ -59,7 +59,7 @@ from sklearn.pipeline import make_pipeline
 
 BATCH, LENGTH, ALGO = 32, 128, "hist"
 WIDTHS = {"3/4": 0.75, "2/3": 2 / 3, "1/2": 0.5}
-STRENGTHS = (3, 10, 30)  # of the baseline, the inverse of its regularisation
+STRENGTHS = (3, 10, 30)  # of the baseline, the inverse of its regularization
 PREDICTIONS = "predictions.json"
 
 

@@ -4,7 +4,7 @@
     python benchmarks/recipes.py --parts imbalance,labels --finetune    an hour on two cores
 
 imbalance: reviews at 20:1; each remedy against doing nothing, on balanced test reviews that are
-weighted back to 20:1. labels: accuracy by the number of labelled reviews, the backbone against
+weighted back to 20:1. labels: accuracy by the number of labeled reviews, the backbone against
 TF-IDF and a linear model. vocabulary: words of the reviews, added as tokens or hidden whole in a
 second pretraining, against doing nothing. crf: entities of People's Daily without a CRF, with one,
 and without one but decoded by the rules of BIO.
@@ -51,7 +51,7 @@ import pandas as pd
 from paddlenlp.utils.log import logger
 
 RATIO, RARE = 20, 0  # complaints are the rare class
-SIZES = (50, 200, 800, 3200)  # labelled reviews
+SIZES = (50, 200, 800, 3200)  # labeled reviews
 SENTENCES = {"train": 800, "test": 500}  # of People's Daily
 WORD_SIZES = {"train_examples": 400, "pretraining_texts": 300, "max_seq_length": 48, "epochs": 1}
 WHOLE = Finetune(steps=200, batch_size=16, max_seq_length=64)  # about a minute a training

@@ -1,4 +1,4 @@
-"""Normalised Chinese and the way back, and what a tokenizer does not know."""
+"""Normalized Chinese and the way back, and what a tokenizer does not know."""
 
 import random
 import unicodedata

@@ -168,7 +168,7 @@ def test_dropout_keeps_its_rate_scales_and_derives_alike(rate):
     assert abs(kept.mean() - (1 - rate)) < 4 * (rate * (1 - rate) / kept.size) ** 0.5 + 1e-5
     np.testing.assert_allclose(output.numpy()[kept], 3 / (1 - rate), rtol=1e-6)
     np.testing.assert_allclose(x.grad.numpy(), output.numpy() / 3, rtol=1e-6)
-    for axis in (0, 1):  # no rows or columns stand out, and neighbours are independent
+    for axis in (0, 1):  # no rows or columns stand out, and neighbors are independent
         means = kept.mean(axis)
         assert abs(means - (1 - rate)).max() < 6 * (rate * (1 - rate) / kept.shape[axis]) ** 0.5
     flat = kept.reshape(-1) - kept.mean()

@@ -1,4 +1,4 @@
-"""Masked language modelling on one's own texts."""
+"""Masked language modeling on one's own texts."""
 
 import copy
 

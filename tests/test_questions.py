@@ -79,13 +79,14 @@ LIST = """
       zh: 有多慢？
       answers: {"02": []}
 """
+SLOW = "*[FAQ](../docs/QUESTIONS.md): Q1.2*"
 CELLS = [
     ("markdown", "# 02 · A chapter"),
     ("code", "from course_lib.tasks.search import fuse"),
-    ("markdown", "## 1 Fast\n*FAQ: Q1.1, draft 3*\n\nText."),
+    ("markdown", "## 1 Fast\n*[FAQ](../docs/QUESTIONS.md): Q1.1, draft 3*\n\nText."),
     ("markdown", "### Part"),
     ("code", "fuse(1)"),
-    ("markdown", "## 2 `Slow`\n\n*FAQ: Q1.2*"),
+    ("markdown", f"## 2 `Slow`\n\n{SLOW}"),
     ("code", "%time print(1)"),
     ("markdown", "## Summary"),
     ("code", "recall_at_k"),
@@ -97,7 +98,7 @@ def chapter(directory, cells):
     notebook = new_notebook(cells=[make[kind](source) for kind, source in cells])
     nbformat.write(notebook, directory / "02_chapter.ipynb")
     for cell in notebook.cells:
-        cell["source"] = cell.source.replace("1 Fast\n*FAQ: Q1.1", "1 快\n*FAQ：Q1.1")
+        cell["source"] = cell.source.replace("1 Fast", "1 快").replace("): Q1.1", ")：Q1.1")
     (directory / "zh").mkdir(exist_ok=True)
     nbformat.write(notebook, directory / "zh" / "02_chapter.ipynb")
     return index.read_sections(directory)
@@ -141,8 +142,8 @@ def test_a_list_and_a_chapter_that_fit(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("*FAQ: Q1.2*", "", ["Q1.2: no section of chapter 02 points to it"]),
-        ("*FAQ: Q1.2*", "*FAQ: Q1.2, Q7.7*", ["02_chapter, 2 `Slow`: no question Q7.7"]),
+        (SLOW, "", ["Q1.2: no section of chapter 02 points to it"]),
+        (SLOW, SLOW.replace("Q1.2", "Q1.2, Q7.7"), ["02_chapter, 2 `Slow`: no question Q7.7"]),
         ("fuse(1)", "rerank(1)", ["does not use tasks.search.fuse"]),
         ("[tasks.search.fuse", "[tasks.search.fuze", ["names tasks.search.fuze"]),
         ('{"02": []}', "{}", ["does not know that", "no chapter answers it"]),
@@ -157,7 +158,7 @@ def test_chapters_and_lists_that_do_not_fit(tmp_path, old, new, told):
     for line, words in zip(problems, told, strict=True):
         assert words in line
     with pytest.raises(InputError, match="below a heading"):  # in no section, or not as asked for
-        chapter(tmp_path, replaced(CELLS, "*FAQ: Q1.2*", "*FAQ Q1.2*"))
+        chapter(tmp_path, replaced(CELLS, SLOW, "*FAQ Q1.2*"))
 
 
 def test_a_page_is_written_compared_and_its_problems_told(tmp_path, capsys):

@@ -82,7 +82,7 @@ def test_a_text_is_cut_where_a_sentence_ends_nearest_to_its_middle():
         ("早上下雨。我们在房间里等了两个小时。", "下午天晴了，去看了湖。")
     ]
     short = text_halves([text], min_length=4, max_length=5)
-    assert short == [("两个小时。", "下午天晴了")]  # neighbours: the end, and the beginning
+    assert short == [("两个小时。", "下午天晴了")]  # neighbors: the end, and the beginning
     texts = ["没有句号的一句话", "好。这是比较长的第二句话，足够长。", "！！！前面有标点的一句话。"]
     assert text_halves(texts, min_length=6) == []
     assert len(text_halves(texts, min_length=2)) == 1

@@ -56,7 +56,7 @@ INPUTS = {
 
 @pytest.fixture(scope="module", params=list(FILES))
 def training(request, tmp_path_factory):
-    """A task, its labelled file, and the directory of its training."""
+    """A task, its labeled file, and the directory of its training."""
     task = request.param
     directory = tmp_path_factory.mktemp(task)
     name, content = FILES[task]

@@ -423,7 +423,7 @@ def test_without_its_labels_there_is_no_loss(tmp_path, rows, kind):
         trainer.train()
 
 
-# ---- optimiser and learning rate
+# ---- optimizer and learning rate
 
 
 @shows("seen", "optim")

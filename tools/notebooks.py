@@ -124,7 +124,7 @@ def _require_suffix(path: Path, suffix: str) -> None:
 
 
 def text_of(notebook: NotebookNode) -> str:
-    """Serialise a notebook so that equal notebooks give equal bytes."""
+    """Serialize a notebook so that equal notebooks give equal bytes."""
     nbformat.validate(notebook)
     return nbformat.v4.writes(notebook) + "\n"
 

@@ -6,7 +6,7 @@ docs/questions.yml lists the questions, with the chapters and the functions that
 section of a chapter it is, the section itself says, in the line below its heading:
 
     ## 3 An index
-    *FAQ: Q4.4, draft 23*
+    *[FAQ](../docs/QUESTIONS.md): Q4.4, draft 23*
 
 `problems` finds what does not fit: a question without a section, a section with an unknown one, a
 function that there is not or that the section does not use.
@@ -39,7 +39,7 @@ from pydantic import BaseModel, Field, ValidationError  # noqa: E402
 SOURCE = ROOT / "docs" / "questions.yml"
 PAGES = {"en": ROOT / "docs" / "QUESTIONS.md", "zh": ROOT / "docs" / "QUESTIONS.zh.md"}
 SOLUTIONS = ROOT / "solutions"
-POINTER = re.compile(r"\*FAQ: ([^*]+)\*")
+POINTER = re.compile(r"\*\[FAQ\]\(\.\./docs/QUESTIONS\.md\): ([^*]+)\*")
 HEADING = re.compile(r"## +(.+)")
 HEADS = {
     "en": """<a href="QUESTIONS.zh.md">中文</a>
@@ -163,11 +163,12 @@ def read_sections(directory: Path = SOLUTIONS) -> list[Section]:
             for line in filter(None, map(str.strip, cell.source.splitlines())):
                 if heading := HEADING.fullmatch(line):
                     section = Section(path.stem, heading[1], next(headings, ""))
-                elif line.startswith("*FAQ"):
+                elif re.match(r"\*\[?FAQ(?!\*)", line):
                     pointer = POINTER.fullmatch(line)
                     if not pointer or before != f"## {section.heading}":
                         problem = f"{line!r} below {before!r}"
-                        raise InputError(path, problem, "*FAQ: ids* below a heading of ##")
+                        expected = "*[FAQ](../docs/QUESTIONS.md): ids* below a heading of ##"
+                        raise InputError(path, problem, expected)
                     section.ids = [name.strip() for name in pointer[1].split(",")]
                     sections.append(section)
                 before = re.sub(r"^## +", "## ", line)

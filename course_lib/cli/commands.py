@@ -59,14 +59,14 @@ TRAINING: Table = {
     ),
 }
 TRAIN: Table = {
-    "--train_file": argument(shared.LABELLED, required=True),
+    "--train_file": argument(shared.LABELED, required=True),
     **shared.DEV,
     "--test_file": argument("the same, measured once at the end"),
     **shared.OUTPUT,
     **TRAINING,
     **shared.READING,
 }
-TESTED: Table = {"--test_file": argument(shared.LABELLED, required=True)}
+TESTED: Table = {"--test_file": argument(shared.LABELED, required=True)}
 EVALUATE: Table = {
     **TRAINED,
     **TESTED,
@@ -113,7 +113,7 @@ SERVE: Table = {
 COMPRESS: Table = {
     "--model_name_or_path": argument("the model/ that train or quickstart wrote", required=True),
     **shared.OUTPUT,
-    "--train_file": argument(f"{shared.LABELLED}; default: the course's reviews"),
+    "--train_file": argument(f"{shared.LABELED}; default: the course's reviews"),
     **shared.DEV,
     "--test_file": argument("the same, to measure each model once: it chooses nothing"),
     "--max_examples": argument("of each of the course's splits, at most so many", type=whole(1)),

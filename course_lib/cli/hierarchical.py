@@ -41,7 +41,7 @@ SPLIT_FILES: Table = {
     "--train_file": argument("in dataset_dir", SPLITS[0]),
     "--dev_file": argument("in dataset_dir", SPLITS[1]),
 }
-LABELLED: Table = {**DATASET, **SPLIT_FILES, **COMPLETE}
+LABELED: Table = {**DATASET, **SPLIT_FILES, **COMPLETE}
 CHECK: Table = {
     "dataset_dir": argument("the directory of the data"),
     **SPLIT_FILES,
@@ -77,7 +77,7 @@ CHOICE: Table = {
 }
 TRAINED: Table = {"--params_path": argument("what train or prune wrote", "./checkpoint/")}
 EVALUATE: Table = {
-    **LABELLED,
+    **LABELED,
     **shared.RUN,
     **TRAINED,
     **CHOICE,
@@ -96,7 +96,7 @@ PREDICT: Table = {
 }
 EXPORTED: Table = {"--output_path": argument("program, weights and deploy.json", "./export")}
 PRUNE: Table = {
-    **LABELLED,
+    **LABELED,
     **shared.LENGTH,
     **shared.OUTPUT,
     "--params_dir": argument("what train wrote", "./checkpoint/"),
@@ -305,7 +305,7 @@ def _to_doccano(args: argparse.Namespace) -> None:
 
 COMMANDS: Commands = {
     "check": (_check, "name every fault of a directory", CHECK),
-    "train": (_train, "fine-tune a model on train.txt", LABELLED | TRAINING),
+    "train": (_train, "fine-tune a model on train.txt", LABELED | TRAINING),
     "evaluate": (_evaluate, "the report", EVALUATE),
     "predict": (_predict, "label the texts of data.txt", PREDICT),
     "export": (_export, "write a static model", TRAINED | EXPORTED | shared.TRUST),

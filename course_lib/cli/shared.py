@@ -61,7 +61,7 @@ def switch(text: str) -> Argument:
 
 
 SEED = whole(0, 2**32 - 1)  # what NumPy and Paddle take
-LABELLED = "TSV, CSV or JSONL with text and label"
+LABELED = "TSV, CSV or JSONL with text and label"
 COLUMNS: dict[str, dict[str, Any]] = {  # by default, where a row is more than a text and its label
     "pair": PAIR_COLUMNS,
     "qa": {"text_column": "question", "text_pair_column": "context"},
@@ -227,12 +227,12 @@ def _layout(args: argparse.Namespace, trained: dict[str, Any] | None) -> tuple[s
 
 
 def _read(
-    task: str, how: Layout, policy: str, source: Any, labels: list[str] | None, labelled: bool
+    task: str, how: Layout, policy: str, source: Any, labels: list[str] | None, labeled: bool
 ) -> tuple[list[dict[str, Any]], list[str] | None]:
     """The examples of a file, and their labels; tokens to label are a table's texts."""
     json_file = str(source).endswith(".json")
-    if not ((labelled and task in ("tokens", "qa")) or (task == "qa" and json_file)):
-        rows, labels = how.read(source, labels, require_label=labelled)
+    if not ((labeled and task in ("tokens", "qa")) or (task == "qa" and json_file)):
+        rows, labels = how.read(source, labels, require_label=labeled)
         if task == "qa":
             rows = [{"question": row["sentence1"], "context": row["sentence2"]} for row in rows]
         return rows, labels
@@ -244,7 +244,7 @@ def _read(
     if task == "tokens":
         dataset = read_bio(source, labels, how.encoding, policy)
     else:
-        dataset = read_squad(source, how.encoding, labelled, policy)
+        dataset = read_squad(source, how.encoding, labeled, policy)
     return list(dataset), dataset.label_list
 
 

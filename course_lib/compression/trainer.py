@@ -377,17 +377,17 @@ class CompressTrainer(CourseTrainer):
         self._check_rows("eval_dataset", self.eval_dataset, not (own_metric or by_text))
         trains = bool(parts & {"dynabert", "qat"})
         if self.train_dataset is not None or trains:
-            labelled = "qat" in parts or ("dynabert" in parts and self._calc_loss is None)
-            self._check_rows("train_dataset", self.train_dataset, labelled, 2 if trains else 1)
+            labeled = "qat" in parts or ("dynabert" in parts and self._calc_loss is None)
+            self._check_rows("train_dataset", self.train_dataset, labeled, 2 if trains else 1)
 
-    def _check_rows(self, name: str, dataset, labelled: bool, min_rows: int = 1) -> None:
+    def _check_rows(self, name: str, dataset, labeled: bool, min_rows: int = 1) -> None:
         """Look at every row: Paddle would crash, or wait for ever, in the middle of the run."""
         if dataset is None or len(dataset) < min_rows:
             problem = "is None" if dataset is None else f"has {len(dataset)} rows"
             raise InputError(name, problem, f"features of the task, at least {min_rows}")
         known = known_columns(self)
         columns = dict.fromkeys(["input_ids", *(name for name in dataset[0] if name in known)])
-        if labelled:
+        if labeled:
             columns |= dict.fromkeys(self.label_names)
         read = check_rows(name, dataset, list(columns), self.label_names)
         classes = getattr(getattr(self.model, "config", None), "num_labels", 1)

@@ -70,8 +70,8 @@ def export_model(
         columns = [column for column in ("input_ids", "token_type_ids") if column in takes]
         input_spec = [paddle.static.InputSpec([None, None], "int64", column) for column in columns]
     names = getattr(config, "id2label", None) or {}
-    labelled = task is not None and task != "qa"
-    labels: list[str] = [names[index] for index in sorted(names)] if labelled else []
+    labeled = task is not None and task != "qa"
+    labels: list[str] = [names[index] for index in sorted(names)] if labeled else []
     several = getattr(config, "problem_type", None) == "multi_label_classification"
     kind = MULTI_LABEL if several else "single_label"
     if thresholds is not None and set(thresholds) != set(labels):

@@ -172,14 +172,14 @@ def known_columns(trainer: CourseTrainer) -> set[str]:
 
 
 def check_dataset(
-    trainer: CourseTrainer, where: str, dataset, labelled: bool = False
+    trainer: CourseTrainer, where: str, dataset, labeled: bool = False
 ) -> Columns | None:
     """`check_rows` with what the model takes, and with labels; None for what is read only once."""
     if dataset is None or isinstance(dataset, Mapping) or not has_length(dataset):
         return None
     known, first = known_columns(trainer), dataset[0] if len(dataset) else ()
     columns = dict.fromkeys(name for name in first if name in known)
-    if labelled:
+    if labeled:
         columns |= dict.fromkeys(trainer.label_names)
     return check_rows(where, dataset, list(columns), trainer.label_names)
 

@@ -1,4 +1,4 @@
-"""Masked language modelling with whole words: what the model reads, and what it has to guess.
+"""Masked language modeling with whole words: what the model reads, and what it has to guess.
 
 ERNIE hides whole words instead of single characters: when only 店 of 酒店 is hidden, the other half
 gives it away, and the model learns spelling instead of meaning. jieba says where words begin;

@@ -31,7 +31,7 @@ from finetune import (
 )
 from pretrain import load
 
-# name: task, labelled examples (0: all), recipe; those of benchmarks/backbone.py
+# name: task, labeled examples (0: all), recipe; those of benchmarks/backbone.py
 RECIPES = {
     "reviews_2000": ("reviews", 2000, Recipe(3e-4, 2, frozen=2)),
     "reviews_all": ("reviews", 0, Recipe(2e-4, 1, 256, frozen=1)),

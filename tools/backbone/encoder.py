@@ -1,7 +1,7 @@
 """A BERT-style encoder in PyTorch that computes what PaddleNLP's ErnieModel computes.
 
 Weights carry Hugging Face's BERT names, so `course_lib.models.convert` can read them. Post-layer
-normalisation, exact GELU, layer_norm_eps 1e-12, a tanh pooler, tied masked-LM decoder.
+normalization, exact GELU, layer_norm_eps 1e-12, a tanh pooler, tied masked-LM decoder.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _gaps(line: int) -> Iterator[tuple[int, int, Mention]]:
 
 
 def _around(line: int, missing: int, inside: set[int]) -> tuple[int, int]:
-    """The first and last line of a context: neighbours of a line within its block, taken by turns
+    """The first and last line of a context: neighbors of a line within its block, taken by turns
     from both sides, until so many characters are there."""
     block = (line - 1) // BLOCK
     ends = {-1: line, 1: line}

@@ -118,11 +118,11 @@ def test_choosing_anew_gives_the_frozen_questions():
         assert cloze.labels_digest(questions) == stored["labels"][split], "build cloze anew"
         for question in questions:
             # The word asked for is an entity of that type in the labels of today.
-            start, labelled = 0, set()
+            start, labeled = 0, set()
             for word, kind in words(question.line):
-                labelled.add((start, start + len(word), kind))
+                labeled.add((start, start + len(word), kind))
                 start += len(word)
-            assert (question.start, question.end, question.kind) in labelled
+            assert (question.start, question.end, question.kind) in labeled
             assert question.context_first <= question.line <= question.context_last
             assert question.first <= question.start < question.end <= question.last
 

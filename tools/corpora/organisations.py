@@ -1,7 +1,7 @@
-"""Organisations of several words, found by rule: 中国/ns 人民/n 银行/n is one.
+"""Organizations of several words, found by rule: 中国/ns 人民/n 银行/n is one.
 
-The corpus' brackets around compound organisations are gone, but their parts carry tags. A name
-starts at an anchor (a place, an organisation, a brand), goes on over words that such names are
+The corpus' brackets around compound organizations are gone, but their parts carry tags. A name
+starts at an anchor (a place, an organization, a brand), goes on over words that such names are
 made of, and ends at the last head (银行, 委员会, ...). All else, such as a verb, a comma,
 的 or a title (部长), ends the search.
 """
@@ -138,7 +138,7 @@ NAMES = _words(
 
 
 def find(tokens: Sequence[Token]) -> list[tuple[int, int]]:
-    """Organisations in the tokens of a line, as (first token, end), from left to right.
+    """Organizations in the tokens of a line, as (first token, end), from left to right.
 
     Single nt tokens and the abbreviations count too; runs that only mention a place do not.
     """

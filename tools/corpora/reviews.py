@@ -1,9 +1,9 @@
-"""How the frozen split was made: kept texts, blocks, neighbours, near-duplicates.
+"""How the frozen split was made: kept texts, blocks, neighbors, near-duplicates.
 
 Neighbouring lines are parts of one review, whole reviews are repeated elsewhere in a file, and
 shop and hotel customers copy each other. So texts are dealt to train, dev and test by blocks of
 100 in file order, and then every pair that stands across two splits is looked at: two texts
-conflict when they are neighbours (at most GAP lines apart at any of their occurrences) or near
+conflict when they are neighbors (at most GAP lines apart at any of their occurrences) or near
 duplicates. Texts are removed, the one with most conflicts first, until no conflict is left.
 """
 
@@ -165,7 +165,7 @@ def deal(kept: dict[str, list[Place]], seed: int = SEED) -> dict[str, str]:
     return dealt
 
 
-def neighbours(kept: dict[str, list[Place]], gap: int = GAP) -> set[tuple[str, str]]:
+def neighbors(kept: dict[str, list[Place]], gap: int = GAP) -> set[tuple[str, str]]:
     """Pairs of keys that stand at most `gap` lines apart in one stretch of a file, anywhere."""
     at = {place: name for name, places in kept.items() for place in places}
     file, first, last = SHUFFLED
@@ -251,7 +251,7 @@ def make() -> tuple[dict, Counter]:
     """
     kept, taken = kept_texts()
     split_of = deal(kept)
-    pairs = neighbours(kept)
+    pairs = neighbors(kept)
     across = {pair for pair in pairs if split_of[pair[0]] != split_of[pair[1]]}
     cleaned = {name: str(example(*places[0])["text"]) for name, places in kept.items()}
     twins = set(near_duplicates({name: name for name in kept}, split_of))
