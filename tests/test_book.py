@@ -1,9 +1,28 @@
 """tools/book.py: what Sphinx reads, and what is found wrong with its pages."""
 
+import re
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+
 from tools import book
 
 import nbformat
 import pytest
+
+
+def test_the_tool_imports_only_what_its_own_environment_has():
+    lock = (book.ROOT / "requirements" / "book.txt").read_text()
+    has = {"course-lib", *re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE)}
+    other = [
+        name for name, (first, *_) in packages_distributions().items() if slug(first) not in has
+    ]
+    script = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:])); import tools.book"
+    subprocess.run([sys.executable, "-c", script, *other], cwd=book.ROOT, check=True)
+
+
+def slug(package):
+    return re.sub(r"[-_.]+", "-", package).lower()
 
 
 @pytest.mark.parametrize("language", book.LANGUAGES)

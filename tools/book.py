@@ -43,7 +43,7 @@ sys.path.insert(0, str(ROOT))
 
 from course_lib.chapters.progress import reading_order  # noqa: E402
 from course_lib.runtime import InputError  # noqa: E402
-from tools import exercises, notebooks  # noqa: E402
+from tools import exercises  # noqa: E402
 
 LANGUAGES = ("en", "zh")
 BOOK = ROOT / "docs" / "book"
@@ -205,9 +205,9 @@ class Staging:
                 continue
             cell["source"] = cell.source.removeprefix("# NBVAL_CHECK_OUTPUT\n")
             cell["metadata"] = nbformat.from_dict({"mystnb": {}})
-            following = notebook.cells[place + 1 : place + 2]
-            if following and (alt := notebooks.caption(following[0])):
-                cell.metadata.mystnb["image"] = {"alt": alt}
+            for output in cell.outputs:
+                if picture := output.get("metadata", {}).get("image/png"):
+                    cell.metadata.mystnb["image"] = {"alt": picture["alt"]}
             cells += self.exercise(cell, notebook.cells[place])
         if self.language == "zh" and source.parent.name != "zh":
             title, gap, rest = cells[0].source.partition("\n")

@@ -52,6 +52,7 @@ MARK = re.compile(r"^<!-- cell (\S+) en ([0-9a-f]{8})( todo)? -->$", re.MULTILIN
 STATE = re.compile(r"<!-- (\S+): (complete|in progress) -->\n")
 LINK = re.compile(r"(\]\(|<img [^>]*src=\")(?!https?:|mailto:|data:|#)([^)#\"\s]+)")
 CHINESE = re.compile(r"[\u3400-\u9fff]")
+DRAWN = "*图中文字："
 # Between Chinese and Chinese; after a punctuation mark also before Latin letters and code.
 BREAK = re.compile(
     r"(?<=[\u3400-\u9fff])\n(?=[\u3400-\u9fff（“《])"
@@ -180,7 +181,10 @@ def edition(
             cell["source"] = joined(block.text)
             if labels and cell.source.startswith("*图"):
                 first, gap, rest = cell.source.partition("\n\n")
-                explained = f"{first}\n\n*图中文字：{'；'.join(dict.fromkeys(labels))}*"
+                if rest.startswith(DRAWN):  # what the library has drawn, by hand
+                    by_hand, gap, rest = rest.partition("\n\n")
+                    labels.append(by_hand.removeprefix(DRAWN).rstrip("*"))
+                explained = f"{first}\n\n{DRAWN}{'；'.join(dict.fromkeys(labels))}*"
                 cell["source"] = f"{explained}{gap}{rest}"
         labels = []
         cell["source"] = relink(cell.source, chapters)
