@@ -13,6 +13,7 @@ from tools import stacks
 import numpy as np
 import paddle
 import pytest
+from paddle.nn import functional
 from processes import run
 
 ROOT = Path(__file__).parents[1]
@@ -54,6 +55,10 @@ def test_what_ran_is_kept_under_its_stack(tmp_path, monkeypatch):
     assert "| 00_environment | 1 A | it\\|fails |" in stacks.page()
 
 
+def test_the_page_is_that_of_the_saved_runs():
+    assert stacks.PAGE.read_text("utf-8") == stacks.page()
+
+
 def test_static_programs_are_those_of_paddle_2_6_on_both():
     assert paddle.__version__ == stack.VERSION and not stack.described()[1]
     values = paddle.to_tensor(np.random.default_rng(0).normal(size=(4, 4)).astype("float32"))
@@ -66,18 +71,22 @@ def test_static_programs_are_those_of_paddle_2_6_on_both():
 def computed(x):
     """With what Paddle 3 has moved into C++."""
     turned = paddle.matmul(x=x, y=x, transpose_x=True) + x.matmul(x.tanh())
-    smooth = paddle.nn.functional.gelu(x) + paddle.nn.functional.gelu(x, approximate=True)
+    smooth = functional.gelu(x) + functional.gelu(x, approximate=True)
     bounded = paddle.maximum(paddle.sqrt(x.abs()), paddle.minimum(x, x * 2))
     product = paddle.multiply(paddle.exp(x), paddle.log(x.abs() + 1)) + paddle.rsqrt(x.abs() + 1)
-    waves = paddle.cos(x) + paddle.sin(x) + paddle.nn.functional.sigmoid(x) + paddle.erf(x)
+    waves = paddle.cos(x) + paddle.sin(x) + functional.sigmoid(x) + paddle.erf(x)
     steps = paddle.ceil(x) + paddle.floor(x) + paddle.round(x) + paddle.sign(x)
     whole = paddle.matmul(x, x, transpose_y=True)
     sums = x.sum(axis=1, keepdim=True) + paddle.sum(x) + (x > 0).sum(-1, "float32") + x.amax(0)
     sums += paddle.logsumexp(x, 0) + x.argmax(-1).astype(x.dtype) + x.argmax().astype(x.dtype)
+    sums += x.argmin(0).astype(x.dtype)
+    moved = paddle.tril(x) + paddle.triu(x, 1) * 2 + paddle.roll(x, 1) + x.roll([1, 2], [0, 1])
+    moved += x[1:2].expand_as(x) + paddle.diagonal(x, axis1=1, axis2=0)
+    smooth += functional.softplus(x, 2) + functional.normalize(x, axis=-1) + paddle.expm1(x)
     told = (
         paddle.logical_and(x > 0, paddle.isfinite(x).all()) & paddle.isnan(x).any(1).logical_not()
     )
-    parts = turned + smooth + bounded + product + waves + steps + sums
+    parts = turned + smooth + moved + bounded + product + waves + steps + sums
     return paddle.where(paddle.greater_than(whole, x), parts, whole) + told.astype(x.dtype)
 
 

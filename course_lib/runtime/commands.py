@@ -43,9 +43,6 @@ def exit_status(command: Callable[[], int | None]) -> int:
         with warnings.catch_warnings(), _ends_quietly():
             warnings.showwarning = show  # type: ignore[assignment]
             return command() or 0
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -53,7 +50,7 @@ def exit_status(command: Callable[[], int | None]) -> int:
         # The reader of our output (head, less) has gone: no error, and nothing is left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # no room on the disk, no home directory
+    except (InputError, OSError) as error:  # no room on the disk, no home directory
         print(f"error: {error}", file=sys.stderr)
         return 2
 

@@ -95,8 +95,7 @@ def _explain(card: machine.GPU, status: str, end: str, output: str) -> tuple[str
     for pattern, problem, remedy in _FAILURES:
         if match := re.search(pattern, output, re.IGNORECASE):
             return problem.format(card=card, match=match[0]), remedy
-    problem = f"a first computation on {card} {end}"
-    return problem, "restart the machine or update its NVIDIA driver"
+    return f"a first computation on {card} {end}", "restart the machine or update its NVIDIA driver"
 
 
 def chosen_device(name: str | None = None) -> tuple[str, int]:
@@ -132,9 +131,8 @@ def select_device(name: str | None = None) -> str:
     device = "cpu"
     if kind == "gpu" or (kind == "auto" and paddle.is_compiled_with_cuda() and machine.gpus()):
         problem, fix = probe_gpu(index)
-        if not problem:
-            device = f"gpu:{index}"
-        else:
+        device = "cpu" if problem else f"gpu:{index}"
+        if problem:
             warnings.warn(f"computing on the CPU: {problem}; {fix}", stacklevel=2)
     paddle.set_device(device)
     return device

@@ -73,11 +73,8 @@ def _cpu_quota(root: Path) -> float:
 
 def usable_cores(root: Path = Path("/")) -> int:
     """Return how many cores this process may use: CPU affinity, then cgroup quota; at least 1."""
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
-    return max(1, int(min(cores, _cpu_quota(root))))
+    affinity = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+    return max(1, int(min(len(affinity(0)), _cpu_quota(root))))
 
 
 def usable_memory(root: Path = Path("/")) -> int | None:

@@ -22,7 +22,6 @@ _GPU = bool(version("paddlepaddle-gpu"))
 VERSION = version("paddlepaddle-gpu") or version("paddlepaddle")
 PADDLE_3 = VERSION.startswith("3.")
 LOCK = ("gpu-paddle3" if _GPU else "cpu-paddle3") if PADDLE_3 else "gpu-cu118" if _GPU else "cpu"
-_INDEX = "PADDLE_INDEX=..., the address for your CUDA from Paddle's installation page"
 
 # What the owner of a GPU is told. The wheel of 2.6 has code for these capabilities and no PTX (8.9,
 # Ada, runs the code for 8.6); what a build of 3 has depends on its index: there only a try tells.
@@ -38,18 +37,22 @@ SUM_FUSION = f"matmul_elementwise_add_{'onednn' if PADDLE_3 else 'mkldnn'}_fuse_
 # What Paddle 3.2 and 3.3 compute in C++ alone: names, the operator of a static program, its inputs,
 # and the names of the other arguments with the operator's names for them.
 _OPERATORS = """
-abs ceil cos erf exp floor log log1p log2 round rsqrt sigmoid sign sin sqrt tanh logical_not: {} x
+abs acos acosh asin atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2: {} x
+round rsqrt sigmoid sign sin sinh sqrt tanh logical_not: {} x
 bmm dot greater_than logical_and logical_or logical_xor: {} xy
 isfinite isinf isnan: {}_v2 x
 gelu: gelu x approximate=approximate
-multiply: elementwise_mul xy
-maximum: elementwise_max xy
-minimum: elementwise_min xy
+softplus: softplus x beta=beta threshold=threshold
+multiply maximum minimum: elementwise_{:.3} xy
 matmul: matmul_v2 xy transpose_x=trans_x transpose_y=trans_y
+expand_as: expand_as_v2 xy
+tril triu: tril_triu x diagonal=diagonal
+diagonal: diagonal x offset=offset axis1=axis1 axis2=axis2
+roll: roll x shifts= axis=axis
 sum: reduce_sum x axis=dim dtype= keepdim=keep_dim
 all any amax amin: reduce_{} x axis=dim keepdim=keep_dim
 logsumexp: logsumexp x axis=axis keepdim=keepdim
-argmax: arg_max x axis=axis keepdim=keepdims dtype=
+argmax argmin: arg_{1} x axis=axis keepdim=keepdims dtype=
 """
 _PIR = "FLAGS_enable_pir_api"
 
@@ -79,6 +82,7 @@ def restore_operators() -> None:
     """
     if not PADDLE_3:
         return
+    import numpy as np
     import paddle
     from paddle.tensor.layer_function_generator import generate_layer_fn
 
@@ -91,22 +95,27 @@ def restore_operators() -> None:
                 return upstream(*args, **kwargs)
             given = {**dict(zip((*inputs, *names), args, strict=False)), **kwargs}
             given = {key: value for key, value in given.items() if value is not None}
+            tensors, axes = [given[key] for key in inputs], np.ravel(given.get("axis", [])).tolist()
             attributes = {names[key]: given[key] for key in given if names.get(key)}
-            if operator == "arg_max":
-                attributes = {"axis": 0, "flatten": "axis" not in given, **attributes}
-            elif "axis" in names:
-                axes = given.get("axis", ())
-                axes = [axes] if isinstance(axes, int) else list(axes)
-                attributes |= {names["axis"]: axes, "reduce_all": not axes}
-            found = write(**{key: given[key] for key in inputs}, **attributes)
+            if "axis" in names:
+                attributes[names["axis"]] = (axes or [0])[0] if "arg_" in operator else axes
+            found = write(  # an operator leaves out what it does not know
+                *tensors, **attributes, flatten=not axes, reduce_all=not axes,
+                shifts=np.ravel(given.get("shifts", 0)).tolist(), target_shape=tensors[-1].shape,
+                lower=upstream.__name__ == "tril",
+            )  # fmt: skip
             return found.astype(given["dtype"]) if "dtype" in given else found
 
         return call
 
+    def normalize(x, p=2, axis=1, epsilon=1e-12, name=None):
+        return x / x.norm(p, axis, keepdim=True).clip(epsilon)
+
+    paddle.nn.functional.normalize = normalize  # Paddle's own reads a variable that it never set
     rows = [line.partition(": ") for line in _OPERATORS.strip().splitlines()]
     for name, form in [(name, form) for names, _, form in rows for name in names.split()]:
         upstream = getattr(paddle._C_ops, name)
-        call = restored(upstream, *form.format(name).split())
+        call = restored(upstream, *form.format(name, name[3:]).split())
         setattr(paddle.static.Variable, name, call)
         for module in [each for key, each in sys.modules.items() if key.startswith("paddle.")]:
             if vars(module).get(name) is upstream:

@@ -219,10 +219,9 @@ def prepare() -> None:
             stacklevel=3,
         )
     for name, step in STEPS.items():
-        if name not in wanted:
-            _applied[name] = {"applied": False, "detail": "switched off by COURSE_TUNING"}
-            continue
         try:
+            if name not in wanted:
+                raise _Skipped("switched off by COURSE_TUNING")
             _applied[name] = {"applied": True, "detail": step()}
         except _Skipped as reason:
             _applied[name] = {"applied": False, "detail": str(reason)}

@@ -87,10 +87,9 @@ class CrossEncoder(nn.Layer):
 
 
 def _direction(states: paddle.Tensor, weights: paddle.Tensor) -> paddle.Tensor:
-    """The mean state, of length 1; Paddle 3.3 cannot write `F.normalize` into a static program."""
+    """The mean state, of length 1."""
     weights = weights.unsqueeze(-1)
-    mean = (states * weights).sum(axis=1) / weights.sum(axis=1)
-    return mean / mean.norm(axis=-1, keepdim=True).clip(1e-12)
+    return F.normalize((states * weights).sum(axis=1) / weights.sum(axis=1), axis=-1)
 
 
 def encode(model: BiEncoder | Predictor, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
