@@ -45,11 +45,11 @@ def _serve(arguments: list[str], environment: dict[str, str], place: str) -> Non
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(place)
-    IPKernelApp.launch_instance([*arguments, "--IPKernelApp.extensions=exercise_runner"])
+    IPKernelApp.launch_instance(arguments)
     atexit._run_exitfuncs()  # which a process of multiprocessing does not
 
 
-def _fork(command: list[str], env: dict[str, str], cwd: str, **_):
+def fork(command: list[str], env: dict[str, str], cwd: str, **_):
     """A forked kernel, with what jupyter_client asks of a subprocess.Popen."""
     process = FORKS.Process(target=_serve, args=(command[3:], env, cwd))
     process.start()
@@ -62,10 +62,16 @@ def _fork(command: list[str], env: dict[str, str], cwd: str, **_):
     return process
 
 
+def forked_kernels():
+    """A patch with which the kernels that this process starts are forked."""
+    return patch("jupyter_client.provisioning.local_provisioner.launch_kernel", fork)
+
+
 def run_forked(path: Path, left_out: str, **variables: str) -> None:
     """Run a notebook, but for cells with the tag `left_out`, in a kernel that starts at once."""
     options = {"timeout": 1800, "skip_cells_with_tag": left_out}
-    with patch("jupyter_client.provisioning.local_provisioner.launch_kernel", _fork):
+    with forked_kernels():
         client = notebooks.client_of(notebooks.read(path), path.parent, **options)
+        client.extra_arguments.append("--IPKernelApp.extensions=exercise_runner")
         environment = notebooks.kernel_environment(**ONE_THREAD, **variables)
         client.execute(cleanup_kc=True, env=environment)

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = notebooks.chapters()
 chapters = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 CHINESE = re.compile(r"[\u3400-\u9fff]")
-ONCE = "once"  # the tag of cells that compute the same in every profile: only nbval runs them
+ONCE = "once"  # the tag of slow cells that no exercise needs: only nbval runs them
 SCRIPT = '''\
 # %% [markdown]
 # # A chapter
