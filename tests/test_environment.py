@@ -405,9 +405,10 @@ def test_the_bootstrap_notebook_is_valid_and_runs(tmp_path):
 
     client = NotebookClient(notebook, timeout=600, startup_timeout=600, kernel_name="python3")
     variables = {**os.environ, "JUPYTER_DATA_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    variables["COURSE_PROFILE"] = "smoke"
     client.execute(cwd=str(path.parent), env=variables)
     text = "".join(
         each.get("text", "") for cell in notebook.cells for each in cell.get("outputs", [])
     )
-    assert "The course is in" in text and "nothing is broken" in text
+    assert "The course is in" in text and "nothing is broken" in text and "What it learned" in text
     assert list(tmp_path.rglob("kernels/paddlenlp-course/kernel.json"))

@@ -52,6 +52,8 @@ PAGES = {  # of the repository, by their names in the book
     "docs/your_own_data.md": "your_own_data.md",
     "docs/trainer_arguments.md": "trainer_arguments.md",
     "docs/compression_state.md": "compression_state.md",
+    "docs/taskflow.md": "taskflow.md",
+    "docs/capstone.md": "capstone.md",
     "docs/stacks.md": "stacks.md",
     "data/README.md": "data.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -82,6 +84,7 @@ TEXTS = {
         "各章引用的论文与资料。",
     ),
 }
+TIME = re.compile(r"\n(?=\*\*(?:Before you start|开始之前)\*\*)")
 SWITCH = re.compile(r'^<a href="\w+(\.zh)?\.md">(中文|English)</a>\n', re.MULTILINE)
 LINK = re.compile(
     r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\((?!https?:|mailto:|data:|#)([^)#\s]*)(#[^)\s]*)?\)"
@@ -172,7 +175,7 @@ class Staging:
             if name:  # a chapter that --only leaves out
                 return label[1:-1]
             page = re.sub(r"\.zh\.md$", ".md", path)
-            if page in PAGES:
+            if page in PAGES and (page != "README.md" or not anchor):  # the index has other ones
                 return f"{label}({PAGES[page]}{slug(anchor)})"
             if (ROOT / path).is_file():
                 self.copy(path)
@@ -209,6 +212,7 @@ class Staging:
                 if picture := output.get("metadata", {}).get("image/png"):
                     cell.metadata.mystnb["image"] = {"alt": picture["alt"]}
             cells += self.exercise(cell, notebook.cells[place])
+        cells[0]["source"] = TIME.sub("\\\\\n", cells[0].source)  # a line of its own
         if self.language == "zh" and source.parent.name != "zh":
             title, gap, rest = cells[0].source.partition("\n")
             cells[0]["source"] = f"{title}\n\n{text('untranslated', 'zh')}\n{gap}{rest}"
