@@ -80,14 +80,23 @@ def computed(x):
     sums = x.sum(axis=1, keepdim=True) + paddle.sum(x) + (x > 0).sum(-1, "float32") + x.amax(0)
     sums += paddle.logsumexp(x, 0) + x.argmax(-1).astype(x.dtype) + x.argmax().astype(x.dtype)
     sums += x.argmin(0).astype(x.dtype)
-    moved = paddle.tril(x) + paddle.triu(x, 1) * 2 + paddle.roll(x, 1) + x.roll([1, 2], [0, 1])
-    moved += x[1:2].expand_as(x) + paddle.diagonal(x, axis1=1, axis2=0)
+    moved = paddle.tril(x) + paddle.triu(x, 1) * 2
+    moved += x[1:2].expand_as(x)
     smooth += functional.softplus(x, 2) + functional.normalize(x, axis=-1) + paddle.expm1(x)
     told = (
         paddle.logical_and(x > 0, paddle.isfinite(x).all()) & paddle.isnan(x).any(1).logical_not()
     )
     parts = turned + smooth + moved + bounded + product + waves + steps + sums
     return paddle.where(paddle.greater_than(whole, x), parts, whole) + told.astype(x.dtype)
+
+
+def test_layers_are_called_as_in_paddle_2_6_and_an_lstm_becomes_static():
+    words = paddle.nn.Embedding(10, 4, 0, False, None, "words")(paddle.to_tensor([[1, 2, 0]]))
+    normal = paddle.nn.LayerNorm(4, 1e-5, None, None, "normal")(words)
+    lstm = paddle.nn.LSTM(4, 3, direction="bidirect")
+    expected, spec = lstm(normal)[0].numpy(), [paddle.static.InputSpec([None, None, 4], "float32")]
+    static = paddle.jit.to_static(lstm, input_spec=spec, full_graph=True)
+    np.testing.assert_allclose(static(normal)[0].numpy(), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(

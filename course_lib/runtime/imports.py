@@ -47,8 +47,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 def install() -> None:
     """Install the corrections; modules that are loaded already are corrected where they can be."""
     warnings.filterwarnings("ignore", message="Setuptools is replacing distutils")
-    for name in _STATISTICS:
-        if name in sys.modules:
-            vars(sys.modules[name])["DOWNLOAD_CHECK"] = True
+    for name in {*_STATISTICS} & {*sys.modules}:
+        vars(sys.modules[name])["DOWNLOAD_CHECK"] = True
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())

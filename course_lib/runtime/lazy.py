@@ -19,7 +19,4 @@ def lazy(package: str, **modules: str) -> tuple[list[str], Callable, Callable]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{home[name]}"), name)
 
-    def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *home})
-
-    return sorted(home), get, names
+    return sorted(home), get, lambda: sorted({*vars(sys.modules[package]), *home})

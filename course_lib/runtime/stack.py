@@ -37,8 +37,8 @@ SUM_FUSION = f"matmul_elementwise_add_{'onednn' if PADDLE_3 else 'mkldnn'}_fuse_
 # What Paddle 3.2 and 3.3 compute in C++ alone: names, the operator of a static program, its inputs,
 # and the names of the other arguments with the operator's names for them.
 _OPERATORS = """
-abs acos acosh asin atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2: {} x
-round rsqrt sigmoid sign sin sinh sqrt tanh logical_not: {} x
+abs ceil cos erf exp expm1 floor log log1p log2 round rsqrt sigmoid sign sin sqrt tanh: {} x
+acos acosh asin atanh cosh log10 sinh logical_not: {} x
 bmm dot greater_than logical_and logical_or logical_xor: {} xy
 isfinite isinf isnan: {}_v2 x
 gelu: gelu x approximate=approximate
@@ -47,8 +47,6 @@ multiply maximum minimum: elementwise_{:.3} xy
 matmul: matmul_v2 xy transpose_x=trans_x transpose_y=trans_y
 expand_as: expand_as_v2 xy
 tril triu: tril_triu x diagonal=diagonal
-diagonal: diagonal x offset=offset axis1=axis1 axis2=axis2
-roll: roll x shifts= axis=axis
 sum: reduce_sum x axis=dim dtype= keepdim=keep_dim
 all any amax amin: reduce_{} x axis=dim keepdim=keep_dim
 logsumexp: logsumexp x axis=axis keepdim=keepdim
@@ -101,8 +99,7 @@ def restore_operators() -> None:
                 attributes[names["axis"]] = (axes or [0])[0] if "arg_" in operator else axes
             found = write(  # an operator leaves out what it does not know
                 *tensors, **attributes, flatten=not axes, reduce_all=not axes,
-                shifts=np.ravel(given.get("shifts", 0)).tolist(), target_shape=tensors[-1].shape,
-                lower=upstream.__name__ == "tril",
+                lower=upstream.__name__ == "tril", target_shape=tensors[-1].shape,
             )  # fmt: skip
             return found.astype(given["dtype"]) if "dtype" in given else found
 
@@ -111,7 +108,18 @@ def restore_operators() -> None:
     def normalize(x, p=2, axis=1, epsilon=1e-12, name=None):
         return x / x.norm(p, axis, keepdim=True).clip(epsilon)
 
+    def ordered(init, names):
+        return lambda self, *a, **named: init(self, **dict(zip(names, a, strict=False)), **named)
+
     paddle.nn.functional.normalize = normalize  # Paddle's own reads a variable that it never set
+    # An export reads it of every tensor, and an LSTM's dropout state has none: Paddle's own raises.
+    device = paddle.Tensor.device.fget
+    paddle.Tensor.device = property(lambda self: device(self) if self._is_initialized() else None)
+    for layer, names in (  # PaddleSlim gives their arguments in the order of 2.6
+        (paddle.nn.Embedding, "num_embeddings embedding_dim padding_idx sparse weight_attr name"),
+        (paddle.nn.LayerNorm, "normalized_shape epsilon weight_attr bias_attr name"),
+    ):
+        layer.__init__ = ordered(layer.__init__, names.split())
     rows = [line.partition(": ") for line in _OPERATORS.strip().splitlines()]
     for name, form in [(name, form) for names, _, form in rows for name in names.split()]:
         upstream = getattr(paddle._C_ops, name)

@@ -188,10 +188,8 @@ STEPS: dict[str, Callable[[], str]] = {
 
 def _wanted() -> set[str]:
     value = os.environ.get("COURSE_TUNING", "").strip()
-    if value in ("", "1"):
-        return set(STEPS)
-    if value == "0":
-        return set()
+    if value in ("", "0", "1"):
+        return set() if value == "0" else set(STEPS)
     names = {name.strip() for name in value.split(",") if name.strip()}
     if names - set(STEPS):
         raise InputError("COURSE_TUNING", f"is {value!r}", f"0, 1 or some of {','.join(STEPS)}")
