@@ -155,7 +155,8 @@ notebooks: $(STAMP) ## write notebooks/ from solutions/
 	$(BIN)/python tools/notebooks.py generate
 
 # These take up to hours and keep their results in data/results: run them by hand.
-LONG := backbone backbone_answers compress_tasks decoder distillation inference_frontier word_vectors
+LONG := backbone backbone_answers compress_tasks decoder desk_encoder distillation few_labels \
+	inference_frontier word_vectors
 
 bench: $(STAMP) ## run the short benchmarks/; each prints one JSON line
 	@for script in $(filter-out $(LONG:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do \
