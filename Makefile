@@ -155,7 +155,7 @@ notebooks: $(STAMP) ## write notebooks/ from solutions/
 	$(BIN)/python tools/notebooks.py generate
 
 # These take up to hours and keep their results in data/results: run them by hand.
-LONG := backbone backbone_answers compress_tasks decoder desk_encoder distillation few_labels \
+LONG := backbone backbone_answers compress_tasks decoder desk_encoder distillation extraction few_labels \
 	inference_frontier word_vectors
 
 bench: $(STAMP) ## run the short benchmarks/; each prints one JSON line
