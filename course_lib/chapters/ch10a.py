@@ -12,7 +12,7 @@ import jieba
 import matplotlib
 from matplotlib.patches import FancyBboxPatch
 from paddlenlp.data import Vocab
-from paddlenlp.dataaug import WordDelete, WordInsert, WordSubstitute
+from paddlenlp.dataaug import WordDelete, WordInsert, WordSubstitute, WordSwap
 
 STOP_WORDS = "的 了 是 在 也 都 就 和 ， 。 、 ！ ？"
 
@@ -122,13 +122,27 @@ def word_changes(
             another domain, unless it belongs to several names.
         folder: where the lists are written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     words: dict[str, list[str]] = defaultdict(list)
     for name, keywords in aspects:
         words[name] += keywords
     names = [word for terms in words.values() for word in dict.fromkeys(terms)]
     groups = [[one for one in dict.fromkeys(t) if names.count(one) == 1] for t in words.values()]
     others = {one: [other for other in group if other != one] for group in groups for one in group}
+    changes = offline_changes(texts, others, folder)
+    return {name: changes[name] for name in ("substitute", "insert", "delete")}
+
+
+def offline_changes(
+    texts: Iterable[str], others: Mapping[str, Sequence[str]], folder: Path, share: float = 0.1
+) -> dict[str, Callable]:
+    """Four of PaddleNLP's changes, which are "substitute", "insert", "delete" and "swap".
+
+    Args:
+        texts, folder: as for `word_changes`.
+        others: by word those that may take its place.
+        share: of the words that is changed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "custom.json").write_text(json.dumps(others, ensure_ascii=False), encoding="utf-8")
     (folder / "stop_words").write_text("\n".join(STOP_WORDS.split()), encoding="utf-8")
     jieba.setLogLevel("WARNING")
@@ -140,7 +154,7 @@ def word_changes(
             def _load_file(self, mode):  # PaddleNLP would download it
                 return str(folder / mode)
 
-        method = Offline(*options, aug_percent=0.1, **named)
+        method = Offline(*options, aug_percent=share, **named)
 
         def changed(text, state):
             random.seed(int(state.randint(2**31)))  # PaddleNLP draws from the global one
@@ -153,4 +167,5 @@ def word_changes(
         "substitute": change(WordSubstitute, "custom", **custom),
         "insert": change(WordInsert, "custom", **custom),
         "delete": change(WordDelete),
+        "swap": change(WordSwap),
     }

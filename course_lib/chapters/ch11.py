@@ -31,11 +31,14 @@ TOLERANCE = 1e-4  # of those answers: their kernels add in another order
 
 
 @contextmanager
-def running(model_dir: str | os.PathLike, *options: str) -> Iterator[tuple[str, subprocess.Popen]]:
+def running(
+    model_dir: str | os.PathLike, *options: str, command: Sequence[str] = ("course_lib", "serve")
+) -> Iterator[tuple[str, subprocess.Popen]]:
     """Run `python -m course_lib serve` as a process of its own, inside the block.
 
     Args:
         options: more of its arguments, such as "--max_batch", "1".
+        command: another module that serves, and what comes before the directory.
 
     Yields:
         Its address, at a free port, and the process.
@@ -43,10 +46,10 @@ def running(model_dir: str | os.PathLike, *options: str) -> Iterator[tuple[str, 
     Raises:
         InputError: it does not start; the message is its own.
     """
-    command = [sys.executable, "-m", "course_lib", "serve", str(model_dir), "--port", "0", *options]
+    words = [sys.executable, "-m", *command, str(model_dir), "--port", "0", *options]
     with tempfile.TemporaryFile() as errors:
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
-        process: Any = subprocess.Popen(command, env=machine.child_environment(), **pipes)
+        process: Any = subprocess.Popen(words, env=machine.child_environment(), **pipes)
         try:
             line = process.stdout.readline()  # empty once it has ended
             if not line:

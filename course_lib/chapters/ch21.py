@@ -1,18 +1,28 @@
-"""Chapter 21: waybills with marked fields, the models' mistakes, and the chapter's figures."""
+"""Chapter 21: waybills with marked fields, a service for them, and the chapter's figures.
+
+python -m course_lib.chapters.ch21 DIRECTORY [--port 8000]      a page at /waybill
+"""
 
 from __future__ import annotations
 
+import argparse
+import csv
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from course_lib.data.sources import read_shipped
+from course_lib.deploy import Predictor
+from course_lib.deploy.service import listen, make_app, serve
 from course_lib.notebook.style import COLORS, MARKERS, MUTED, CourseFigure
+from course_lib.runtime.commands import exit_status
 
+import numpy as np
+import paddle
 import pandas as pd
-
-if TYPE_CHECKING:
-    from paddlenlp.datasets import MapDataset
+from fastapi.responses import HTMLResponse
+from paddle.text import viterbi_decode
+from paddlenlp.datasets import MapDataset
 
 FIELDS = ("name", "phone", "province", "city", "district", "street")
 LABELS = ["O", *(f"{prefix}-{field}" for field in FIELDS for prefix in "BI")]
@@ -51,24 +61,68 @@ def load_waybills(kind: str, split: str, max_examples: int | None = None) -> Map
         split: train or dev; of those by hand dev or test.
         max_examples: the first ones; of those by hand, evenly from all formats.
     """
-    from paddlenlp.datasets import MapDataset  # seconds
-
     name = "by_hand" if kind == "by hand" else "synthetic"
-    header, *lines = read_shipped(f"waybills/{name}.tsv").splitlines()
-    rows = [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in lines]
-    rows = [row for row in rows if row["split"] == split and row.get("kind", kind) == kind]
+    lines = read_shipped(f"waybills/{name}.tsv").splitlines()
+    table = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    rows = [row for row in table if row["split"] == split and row.get("kind", kind) == kind]
     step = max(1, len(rows) // (max_examples or len(rows))) if kind == "by hand" else 1
-    examples = [bio_example(row) for row in rows[::step][:max_examples]]
-    return MapDataset(examples, label_list=LABELS)
+    return MapDataset([*map(bio_example, rows[::step][:max_examples])], label_list=LABELS)
+
+
+TRANSITIONS = "crf.npy"  # beside the exported model: [labels, labels]
+
+
+class CrfPredictor(Predictor):
+    """An exported tagger with the CRF of its training: the best sequence, not the best labels."""
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """As `Predictor.run`, but 1 for each label of the best sequence, and 0 for the others."""
+        scores = super().run(inputs)[0]
+        ids = np.asarray(inputs["input_ids"])
+        lengths = (ids != self.tokenizer.pad_token_id).sum(axis=1) - 2  # [CLS] and [SEP]
+        inner = scores[:, 1 : lengths.max() + 1]
+        arrays = inner, np.load(self.path.parent / TRANSITIONS), lengths
+        best = viterbi_decode(*map(paddle.to_tensor, arrays), include_bos_eos_tag=False)[1].numpy()
+        found = np.zeros_like(scores)
+        found[:, 1 : best.shape[1] + 1] = np.eye(scores.shape[2], dtype=scores.dtype)[best]
+        return [found]
+
+
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Waybill</title>
+<link rel="icon" href="data:,"><style>
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 2rem auto; padding: 0 1rem }
+textarea, input { width: 100%; box-sizing: border-box; font: inherit; padding: .4rem }
+label { display: grid; grid-template-columns: 6rem 1fr; margin: .3rem 0; align-items: center }
+</style><h1>Fill in a waybill</h1><form id="form"><textarea id="text" rows="3" autofocus
+aria-label="What the customer wrote"></textarea><button>Fill in</button></form>
+<div id="fields"></div><p id="error" role="status"></p><script>
+const at = id => document.getElementById(id);
+for (const name of "name phone province city district street".split(" ")) {
+  const label = document.createElement("label");
+  label.append(name, Object.assign(document.createElement("input"), {id: name}));
+  at("fields").append(label);
+}
+async function fill(event) {
+  event?.preventDefault();
+  const body = JSON.stringify({text: at("text").value});
+  const headers = {"Content-Type": "application/json"};
+  const found = await (await fetch("predict", {method: "POST", headers, body})).json();
+  at("error").textContent = found.error ?? "";
+  for (const input of at("fields").querySelectorAll("input")) {
+    const own = (found.entities ?? []).filter(one => one.type == input.id).map(one => one.text);
+    input.value = input.id == "street" ? own.join("") : own[0] ?? "";
+  }
+}
+at("form").addEventListener("submit", fill);
+const given = new URLSearchParams(location.search).get("text");
+if (given) { at("text").value = given; fill(); }
+</script></html>"""
 
 
 def mistakes(
     dataset: Sequence[Mapping[str, Any]], gold: Sequence[set[Span]], found: Sequence[set[Span]]
 ) -> pd.DataFrame:
-    """One row per waybill by hand that is not entirely right, those with most mistakes first.
-
-    Columns: the text, its translation, what was missed and what was found wrongly.
-    """
+    """The waybills by hand that are not entirely right, with missed and wrong fields."""
 
     def told(text: str, spans: set[Span]) -> str:
         return " ".join(f"{text[a:b]}/{FIELDS[kind]}" for a, b, kind in sorted(spans))
@@ -117,9 +171,29 @@ def group_figure(scores: pd.DataFrame, title: str) -> CourseFigure:
             heights = [-row - width * (number - (count - 1) / 2) for row in range(len(scores))]
             axes.barh(heights, scores[column], 0.9 * width, color=COLORS[number], label=column)
             for height, value in zip(heights, scores[column], strict=True):
-                style = {"va": "center", "fontsize": 8, "color": MUTED}
-                axes.text(value + 0.01, height, f"{value:.2f}", **style)
+                where = {"va": "center", "fontsize": 8, "color": MUTED}
+                axes.text(value + 0.01, height, f"{value:.2f}", **where)
         axes.set_yticks([-row for row in range(len(scores))], list(scores.index))
         axes.set(xlim=(0, 1.1), xlabel="F1 of fields", title=title)
         figure.legend(loc="outside lower center", ncols=count)
         return figure.finish(f"{title}. {_in_words(scores)}.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve an exported model of waybills as `course_lib.deploy` does, with PAGE at /waybill."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("directory", help=f"an export, with its CRF in {TRANSITIONS}")
+    parser.add_argument("--port", type=int, default=8000)
+    options = parser.parse_args(arguments)
+
+    def run() -> None:
+        listener = listen("127.0.0.1", options.port)
+        app = make_app(CrfPredictor(options.directory))
+        app.get("/waybill", response_class=HTMLResponse)(lambda: PAGE)
+        serve(app, listener)
+
+    return exit_status(run)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
