@@ -36,10 +36,12 @@ def course_kernel(**variables: str) -> Iterator[dict[str, str]]:
         yield notebooks.kernel_environment(**variables)
 
 
-def _serve(arguments: list[str], environment: dict[str, str], place: str) -> None:
+def _serve(arguments: list[str], environment: dict[str, str], place: str, quiet: bool) -> None:
     from ipykernel.kernelapp import IPKernelApp
 
     os.setsid()
+    if quiet:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     Thread(target=lambda: (parent_process().join(), os._exit(1)), daemon=True).start()
     multiprocessing.set_start_method(None, force=True)  # the platform's own, not this one's
     os.environ.clear()
@@ -49,9 +51,10 @@ def _serve(arguments: list[str], environment: dict[str, str], place: str) -> Non
     atexit._run_exitfuncs()  # which a process of multiprocessing does not
 
 
-def fork(command: list[str], env: dict[str, str], cwd: str, **_):
+def fork(command: list[str], env: dict[str, str], cwd: str, stderr=None, **_):
     """A forked kernel, with what jupyter_client asks of a subprocess.Popen."""
-    process = FORKS.Process(target=_serve, args=(command[3:], env, cwd))
+    quiet = stderr is not None  # nbval gives it /dev/null
+    process = FORKS.Process(target=_serve, args=(command[3:], env, cwd, quiet))
     process.start()
     while os.getpgid(process.pid) != process.pid:  # a signal to its group must reach nobody else
         time.sleep(0.01)
