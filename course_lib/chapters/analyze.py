@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from course_lib.chapters.ch10a import offline_changes
+from course_lib.chapters.ch10a import word_changes
 from course_lib.cli import shared
 from course_lib.cli.hierarchical import COMPLETE, DATASET, SPLIT_FILES
 from course_lib.cli.shared import Commands, Table, argument, switch
@@ -173,7 +173,7 @@ def _changed(
     seed_everything(args.seed)
     random, turn, made = np.random.RandomState(args.seed), itertools.cycle(strategies), []
     with tempfile.TemporaryDirectory() as folder:
-        changes = offline_changes(texts, others, Path(folder), args.aug_percent)
+        changes = word_changes(texts, others, Path(folder), args.aug_percent)
         if args.aug_type == "mlm" and "substitute" in strategies:
             changes["substitute"] = FillWords(rate=args.aug_percent)
         for row in rows:

@@ -111,35 +111,29 @@ def _box(axes, level: int, y: float, name: str, score: float | None) -> None:
     axes.text(level + 0.8, y, "–" if score is None else f"{score:.2f}", ha="right", **style)
 
 
-def word_changes(
-    texts: Iterable[str], aspects: Iterable[tuple[str, Sequence[str]]], folder: Path
-) -> dict[str, Callable]:
-    """Three of PaddleNLP's changes of words as functions for `augment`, with word lists of our own.
+def same_aspect(aspects: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
+    """By keyword the others of its aspect, also of another domain; {} for one of several aspects.
 
     Args:
-        texts: their words are the vocabulary.
-        aspects: names with their keywords. A keyword may replace another one of its name, also of
-            another domain, unless it belongs to several names.
-        folder: where the lists are written.
+        aspects: names with their keywords.
     """
     words: dict[str, list[str]] = defaultdict(list)
     for name, keywords in aspects:
         words[name] += keywords
     names = [word for terms in words.values() for word in dict.fromkeys(terms)]
     groups = [[one for one in dict.fromkeys(t) if names.count(one) == 1] for t in words.values()]
-    others = {one: [other for other in group if other != one] for group in groups for one in group}
-    changes = offline_changes(texts, others, folder)
-    return {name: changes[name] for name in ("substitute", "insert", "delete")}
+    return {one: [other for other in group if other != one] for group in groups for one in group}
 
 
-def offline_changes(
+def word_changes(
     texts: Iterable[str], others: Mapping[str, Sequence[str]], folder: Path, share: float = 0.1
 ) -> dict[str, Callable]:
-    """Four of PaddleNLP's changes, which are "substitute", "insert", "delete" and "swap".
+    """Four of PaddleNLP's changes of words as functions for `augment`, with word lists of our own.
 
     Args:
-        texts, folder: as for `word_changes`.
+        texts: their words are the vocabulary.
         others: by word those that may take its place.
+        folder: where the lists are written.
         share: of the words that is changed.
     """
     folder.mkdir(parents=True, exist_ok=True)

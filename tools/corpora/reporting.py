@@ -15,7 +15,8 @@ from scipy.stats import binomtest
 SHIPPED = (
     *("cloze/gold.jsonl", "cloze/questions.json", "desk/paragraphs.tsv.bz2", "desk/questions.tsv"),
     "pairs/pairs.tsv",
-    *("people_daily/organisations.json", "review_tree/again.jsonl", "review_tree/gold.jsonl"),
+    *("people_daily/organisations.json", "review_tree/again.jsonl"),
+    *("review_tree/corrections.jsonl", "review_tree/gold.jsonl"),
     *("review_tree/rules.json", "reviews/split.json"),
     *("waybills/by_hand.tsv", "waybills/synthetic.tsv"),
 )
