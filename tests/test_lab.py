@@ -124,8 +124,9 @@ class Lab:
         self.do("notebook:run-cell")
 
     def printed(self, cell, words, seconds=120):
-        node = f"{CELLS}.find(c => c.model.id == '{cell}').outputArea.node.innerText"
-        self.tab.until(f"{node}.includes({json.dumps(words)})", seconds)
+        """Wait for words in an output, shown or not: a cell far from the window is not drawn."""
+        found = f"{CELLS}.find(c => c.model.id == '{cell}').model.outputs.toJSON()"
+        self.tab.until(f"JSON.stringify({found}).includes({json.dumps(words)})", seconds)
 
     def focus(self, cell, selector):
         node = f"{self.show(cell)}.node.querySelector('{selector}')"
