@@ -26,7 +26,7 @@ import course_lib  # noqa: F401  (before paddle)
 from course_lib.chapters.ch15a import PromptLearner, log_odds, pseudo_label
 from course_lib.data import load_reviews
 from course_lib.runtime import atomic_file, select_device
-from course_lib.tasks.labels import Finetune, FrozenBackbone, labelled_subset, tfidf_learner
+from course_lib.tasks.labels import Finetune, FrozenBackbone, labeled_subset, tfidf_learner
 from course_lib.training import paired_bootstrap
 
 import numpy as np
@@ -79,7 +79,7 @@ def labels_of(examples: MapDataset) -> np.ndarray:
 
 
 def drawn(count: int, seed: int) -> MapDataset:
-    return labelled_subset(reviews("train"), count, seed)
+    return labeled_subset(reviews("train"), count, seed)
 
 
 def odds_of(classify, rows: MapDataset) -> list[float]:

@@ -37,7 +37,7 @@ from course_lib.runtime import atomic_file, select_device
 from course_lib.tasks.labels import (
     Finetune,
     FrozenBackbone,
-    labelled_subset,
+    labeled_subset,
     make_imbalanced,
     tfidf_learner,
 )
@@ -141,7 +141,7 @@ def labels(learner: Learner, seed: int) -> dict:
     test, right = load_reviews("test"), {}
     goal = np.array([row["label"] for row in test])
     for size in SIZES:
-        subset = labelled_subset(load_reviews("train"), size, seed)
+        subset = labeled_subset(load_reviews("train"), size, seed)
         for name, one in learners.items():
             say(f"{name}, {size}")
             answers = one(subset, None, seed)(test).argmax(axis=1)

@@ -383,7 +383,7 @@ def test_doccano_through_the_commands(tmp_path, capsys):
     words += ["--separator", "/"]
     assert main(["from_doccano", *words]) == 0
     counts = json.loads(capsys.readouterr().out)
-    assert counts == {"train": 32, "dev": 4, "test": 4, "unlabelled": 1, "labels": 7}
+    assert counts == {"train": 32, "dev": 4, "test": 4, "unlabeled": 1, "labels": 7}
     assert main(["check", str(tmp_path / "data")]) == 0
     assert main(["from_doccano", *words]) == 2 and "holds a run" in capsys.readouterr().err
     out = tmp_path / "out.jsonl"

@@ -14,7 +14,7 @@ from course_lib.tasks.labels import (
     FrozenBackbone,
     augment,
     best_threshold,
-    labelled_subset,
+    labeled_subset,
     make_imbalanced,
     over_sample,
     tfidf_learner,
@@ -235,16 +235,16 @@ def test_each_remedy_gets_its_data_and_its_loss():
 
 def test_subsets_are_balanced_and_lie_inside_each_other():
     data = rows(300, 200, 100)
-    small, large = labelled_subset(data, 30), labelled_subset(data, 90)
+    small, large = labeled_subset(data, 30), labeled_subset(data, 90)
     assert counts(small) == {0: 10, 1: 10, 2: 10}
     assert counts(large) == {0: 30, 1: 30, 2: 30}
     assert set(ids(small)) < set(ids(large)) and ids(large) == sorted(ids(large))
-    assert ids(small) != ids(labelled_subset(data, 30, seed=1))
-    assert counts(labelled_subset(data, 400)) == {0: 150, 1: 150, 2: 100}
-    assert len(labelled_subset(data, 600)) == 600
+    assert ids(small) != ids(labeled_subset(data, 30, seed=1))
+    assert counts(labeled_subset(data, 400)) == {0: 150, 1: 150, 2: 100}
+    assert len(labeled_subset(data, 600)) == 600
     for size in (2, 601):
         with pytest.raises(InputError, match="size"):
-            labelled_subset(data, size)
+            labeled_subset(data, size)
 
 
 def test_a_linear_model_has_no_other_loss():

@@ -291,7 +291,7 @@ def _from_doccano(args: argparse.Namespace) -> None:
     with output.claim():
         tree.write_dataset(args.save_dir, parts, taxonomy.labels, texts)
     counts = {name: len(rows) for name, rows in parts.items()}
-    shared.print_json({**counts, "unlabelled": len(texts), "labels": len(taxonomy)})
+    shared.print_json({**counts, "unlabeled": len(texts), "labels": len(taxonomy)})
 
 
 def _to_doccano(args: argparse.Namespace) -> None:

@@ -2,7 +2,7 @@
 
     python tools/backbone/prepare.py --texts CORPUS_DIR --output corpus.npz --tokenizer DIRECTORY
 
-CORPUS_DIR holds unlabelled texts, `NAME.txt.gz`, one paragraph per line (the model card names the
+CORPUS_DIR holds unlabeled texts, `NAME.txt.gz`, one paragraph per line (the model card names the
 ones that were used). The reviews and the People's Daily paragraphs of the TRAIN splits are added.
 The last tenth of every document is held out for the out-of-domain tasks (outside.py). A paragraph
 is dropped when it equals a held-out, dev or test text, or shares 60% of the 8-grams of the shorter
@@ -94,7 +94,7 @@ def read_documents(directory: Path) -> Iterator[tuple[str, str, str, bool]]:
     """
     files = sorted(directory.glob("*.txt.gz"))
     if not files:
-        raise InputError(directory, "holds no *.txt.gz", "a directory of unlabelled texts")
+        raise InputError(directory, "holds no *.txt.gz", "a directory of unlabeled texts")
     for path in files:
         source = path.name.removesuffix(".txt.gz")
         documents: dict[str, list[str]] = {}

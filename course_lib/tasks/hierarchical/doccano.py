@@ -42,14 +42,14 @@ def read_doccano(
     if not separator or separator in (",", "\t"):
         raise InputError("separator", f"is {separator!r}", 'characters such as "##"')
     rows: dict[str, tuple[int, list[str]]] = {}  # line and labels of each text
-    unlabelled: dict[str, None] = {}
+    unlabeled: dict[str, None] = {}
     paths: set[str] = set()
     for number, line in enumerate(read_lines(path), 1):
         if is_blank(line):
             continue
         text, labels = _record(line, path, number, separator)
         if not labels:
-            unlabelled[text] = None
+            unlabeled[text] = None
             continue
         before, labels_before = rows.setdefault(text, (number, labels))
         if set(labels_before) != set(labels):
@@ -66,7 +66,7 @@ def read_doccano(
             problem = f"a label without its ancestor {shown(lacking[0])}"
             raise InputError(path, problem, "all ancestors, or --complete_labels", number)
         examples.append({"text": text, "labels": taxonomy.complete(labels)})
-    return examples, [text for text in unlabelled if text not in rows], taxonomy
+    return examples, [text for text in unlabeled if text not in rows], taxonomy
 
 
 def split_examples(

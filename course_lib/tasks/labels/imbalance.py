@@ -11,7 +11,7 @@ import paddle.nn.functional as F
 from paddlenlp.datasets import MapDataset
 
 
-def labelled_subset(dataset: MapDataset, size: int, seed: int = 42) -> MapDataset:
+def labeled_subset(dataset: MapDataset, size: int, seed: int = 42) -> MapDataset:
     """Draw `size` examples, as balanced as possible; a larger subset contains the smaller ones.
 
     Raises:
@@ -30,7 +30,7 @@ def labelled_subset(dataset: MapDataset, size: int, seed: int = 42) -> MapDatase
 def under_sample(dataset: MapDataset, seed: int = 42) -> MapDataset:
     """Keep as many examples of each class as the smallest class has (欠采样), in their order."""
     sizes = [len(rows) for rows in _rows_by_class(dataset).values()]
-    return labelled_subset(dataset, len(sizes) * min(sizes), seed)
+    return labeled_subset(dataset, len(sizes) * min(sizes), seed)
 
 
 def over_sample(dataset: MapDataset, seed: int = 42) -> MapDataset:
