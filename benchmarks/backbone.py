@@ -154,7 +154,9 @@ def main() -> None:
         args.work = args.work or Path(temporary)
         for task in args.tasks.split(","):
             begun = time.process_time()
-            result = {"task": task, "split": args.split, **measure(task, args, seeds, outside)}
+            found = {"task": task, "split": args.split, **measure(task, args, seeds, outside)}
+            text = json.dumps(found)
+            result = json.loads(text, parse_float=lambda digits: round(float(digits), 4))
             print(json.dumps(result), flush=True)
             if args.output:
                 add(result, args, time.process_time() - begun)
@@ -239,7 +241,7 @@ def against_linear(found: Sequence[dict[str, np.ndarray]]) -> dict:
         "test_examples": len(own),
         "test_accuracy": round(float(own.mean()), 4),
         "baseline": round(float(linear.mean()), 4),
-        "difference": _rounded(paired_bootstrap(own, linear)),
+        "difference": paired_bootstrap(own, linear),
         "by_seed": [round(float(each["own"].mean()), 4) for each in found],
         "fine_tuning_seconds": [round(float(each["seconds"])) for each in found],
     }
@@ -302,7 +304,7 @@ def entities(args: argparse.Namespace, seeds: Sequence[int]) -> dict:
     for column, name in ((1, "seen"), (2, "unseen")):
         result[name] = {kind: _f1(each[:, column]) for kind, each in counts.items()}
     result["difference"] = {
-        kind: _rounded(paired_bootstrap_f1(counts["backbone"][:, 0], counts[kind][:, 0]))
+        kind: paired_bootstrap_f1(counts["backbone"][:, 0], counts[kind][:, 0])
         for kind in kinds[1:]
     }
     result["by_seed"] = [_f1(each["backbone"][:, 0]) for each in found]
@@ -448,7 +450,7 @@ def cloze(args: argparse.Namespace, seeds: Sequence[int]) -> dict:
         "test_examples": len(scored),
         "f1": round(float(own.mean()), 4),
         "baseline": round(float(baseline.mean()), 4),
-        "difference": _rounded(paired_bootstrap(own, baseline)),
+        "difference": paired_bootstrap(own, baseline),
         "by_seed": [round(float(each["own"].mean()), 4) for each in found],
         "fine_tuning_seconds": [round(float(each["seconds"])) for each in found],
         "recipe": recipe,
@@ -509,7 +511,7 @@ def search(backbone: Path, pairs: list[tuple[str, str]]) -> dict:
         "pairs": len(pairs),
         f"recall_at_{FOUND}": round(float(hits["own"].mean()), 4),
         "baseline": round(float(hits["baseline"].mean()), 4),
-        "difference": _rounded(paired_bootstrap(hits["own"], hits["baseline"])),
+        "difference": paired_bootstrap(hits["own"], hits["baseline"]),
     }
 
 
@@ -538,10 +540,6 @@ def classify(task: str, args: argparse.Namespace, seeds: Sequence[int], outside)
 
     found = [remembered(args, task, recipe, seed, run) for seed in seeds]
     return {"examples": len(train), **against_linear(found), "recipe": recipe, "seeds": list(seeds)}
-
-
-def _rounded(values: dict) -> dict:
-    return {name: round(float(value), 4) for name, value in values.items()}
 
 
 if __name__ == "__main__":

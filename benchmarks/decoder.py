@@ -40,6 +40,7 @@ def main() -> None:
     add = parser.add_argument
     add("--steps", type=int, default=3000, help="of 8 reviews; %(default)s")
     add("--learning_rate", type=float, default=3e-3, help="%(default)s")
+    add("--machine", default=machine.cpu().model, help="in the result; %(default)s")
     add("--output", type=Path, default=data_dir() / "results" / "decoder.json")
     args = parser.parse_args()
     select_device("cpu")
@@ -58,7 +59,7 @@ def main() -> None:
     result = {
         "command": " ".join(["python", *sys.argv]),
         "date": date.today().isoformat(),
-        "machine": f"{machine.cpu().model}, one thread, shared with other work",
+        "machine": args.machine,
         "cpu_seconds": round(seconds),
         "steps": len(losses),
         "parameters": sum(parameter.size for parameter in model.parameters()),

@@ -77,6 +77,7 @@ def main() -> None:
     add("--work", required=True, type=Path, help="a directory that keeps what is done")
     add("--seeds", type=int, nargs="+", default=[42, 43, 44], help="of the Bi-LSTM; %(default)s")
     add("--parts", nargs="+", default=PARTS_OF_RUN, help="to do now; default: all")
+    add("--machine", default=machine.cpu().model, help="in the result; %(default)s")
     add("--output", type=Path, default=data_dir() / "results" / "distillation.json")
     args = parser.parse_args()
     select_device("cpu")
@@ -255,7 +256,7 @@ def write(args: argparse.Namespace) -> None:
     result = {
         "command": "python benchmarks/distillation.py --work outputs/distillation",
         "date": date.today().isoformat(),
-        "machine": f"{machine.cpu().model}, one thread, shared with other work",
+        "machine": args.machine,
         "cpu_minutes": round(sum(each["seconds"] for each in found.values()) / 60),
         "units": sorted(found),
         "seeds": sorted({int(name.split()[-1]) for name in found if " " in name}),

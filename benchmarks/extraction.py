@@ -117,12 +117,6 @@ def scores(counts: np.ndarray, names: list[str]) -> dict:
     return found
 
 
-def rounded(value):
-    if isinstance(value, dict):
-        return {key: rounded(one) for key, one in value.items()}
-    return round(value, 4) if isinstance(value, float) else value
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -130,6 +124,7 @@ def main() -> None:
     add("--max_steps", type=int, help="of each training; default: all")
     add("--test_examples", type=int, default=1000, help="sentences of news; %(default)s")
     add("--test_reviews", type=int, help="default: all")
+    add("--machine", default=machine.cpu().model, help="in the result; %(default)s")
     add("--output", type=Path, default=data_dir() / "results" / "extraction.json")
     args = parser.parse_args()
     select_device("cpu")
@@ -141,7 +136,7 @@ def main() -> None:
     result: dict = {
         "command": " ".join(["python", *sys.argv]),
         "date": date.today().isoformat(),
-        "machine": f"{machine.cpu().model}, one thread, shared with other work",
+        "machine": args.machine,
     }
     record = args.work / "training.json"
     if not record.is_file():
@@ -181,10 +176,11 @@ def main() -> None:
     result["reviews"] = {part: scores(counted[rows], PARTS) for part, rows in parts.items()}
     result["clauses"] = {part: int(rows.sum()) for part, rows in parts.items()}
     result["scoring_cpu_seconds"] = round(time.process_time() - begun)
+    result = json.loads(json.dumps(result), parse_float=lambda digits: round(float(digits), 4))
     with atomic_file(args.output) as target:
-        json.dump(rounded(result), target, ensure_ascii=False, indent=1)
+        json.dump(result, target, ensure_ascii=False, indent=1)
         target.write("\n")
-    print(json.dumps(rounded(result), ensure_ascii=False))
+    print(json.dumps(result, ensure_ascii=False))
 
 
 if __name__ == "__main__":

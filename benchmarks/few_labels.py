@@ -25,7 +25,7 @@ from pathlib import Path
 import course_lib  # noqa: F401  (before paddle)
 from course_lib.chapters.ch15a import PromptLearner, log_odds, pseudo_label
 from course_lib.data import load_reviews
-from course_lib.runtime import atomic_file, select_device
+from course_lib.runtime import atomic_file, machine, select_device
 from course_lib.tasks.labels import Finetune, FrozenBackbone, labeled_subset, tfidf_learner
 from course_lib.training import paired_bootstrap
 
@@ -179,20 +179,9 @@ def summary(work: Path, found: dict[str, dict]) -> dict:
             gains.append({"method": name, "against": other, "labels": count, **gain})
     made, kept = pseudo_labels(work)
     sure = float(np.mean(labels_of(made) == labels_of(reviews("unlabeled"))[kept]))
-    return {
-        "rows": rounded(rows),
-        "gains": rounded(gains),
-        "pseudo_labels": {"kept": len(kept), "right": round(sure, 4)},
-        "templates_on_dev": rounded(found["templates"]["rows"]),
-    }
-
-
-def rounded(value):
-    if isinstance(value, dict):
-        return {key: rounded(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [rounded(one) for one in value]
-    return round(value, 4) if isinstance(value, float) else value
+    told = {"rows": rows, "gains": gains, "pseudo_labels": {"kept": len(kept), "right": sure}}
+    told["templates_on_dev"] = found["templates"]["rows"]
+    return json.loads(json.dumps(told), parse_float=lambda digits: round(float(digits), 4))
 
 
 def main() -> None:
@@ -200,6 +189,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / "outputs" / "few_labels")
     parser.add_argument("--minutes", type=float, help="end after so many; default: at the end")
     parser.add_argument("--only", default="", help="pieces whose names begin so")
+    parser.add_argument("--machine", default=machine.cpu().model, help="in the result; %(default)s")
     parser.add_argument("--output", type=Path, default=ROOT / "data/results/few_labels.json")
     args = parser.parse_args()
     select_device("cpu")
@@ -223,7 +213,7 @@ def main() -> None:
     told = {
         "command": "python benchmarks/few_labels.py --work outputs/few_labels",
         "date": datetime.date.today().isoformat(),
-        "machine": "AMD EPYC, one thread, shared with other work",
+        "machine": args.machine,
         "cpu_minutes": round(sum(one["cpu_seconds"] for one in found.values()) / 60),
         "seeds": SEEDS,
         "test_reviews": TEST,

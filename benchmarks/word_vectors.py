@@ -34,6 +34,7 @@ from paddlenlp.utils.log import logger
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", default="data/results/word_vectors.json")
+    parser.add_argument("--machine", default=machine.cpu().model, help="in the result; %(default)s")
     parser.add_argument("--bag", default="50,400,3200", help="labels; default: %(default)s")
     parser.add_argument("--cnn", default="50,400", help="labels; default: %(default)s")
     parser.add_argument("--seeds", default="42,43,44", help="default: %(default)s")
@@ -48,7 +49,7 @@ def main() -> None:
     result = {
         "command": " ".join(["python", *sys.argv]),
         "date": time.strftime("%Y-%m-%d"),
-        "machine": f"{machine.cpu().model}, one thread, shared with other work",
+        "machine": args.machine,
         "seeds": seeds,
         "cpu_seconds": {},
         "rows": [],
