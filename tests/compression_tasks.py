@@ -80,7 +80,8 @@ def small(tokenizer, kind=transformers.ErnieConfig, **config):
 def sequence_task(family="Electra"):
     _, words = trained()  # an export traces ELECTRA's head, too
     kind = getattr(transformers, f"{family}ForSequenceClassification")
-    model = kind(small(words, kind.config_class))
+    wide = {"embedding_size": 24} if family == "ErnieGram" else {}  # no projection behind them
+    model = kind(small(words, kind.config_class, **wide))
     return model, words, features(words), DataCollatorWithPadding(words)
 
 
