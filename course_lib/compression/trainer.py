@@ -154,8 +154,7 @@ class CompressTrainer(CourseTrainer):
                     smaller = quantize_embeddings(path, path.with_name("quant_emb"))
                     add(smaller, width=width, embeddings=True, **options)
         frame = pd.DataFrame(table, columns=COLUMNS)
-        frame["embeddings"] = frame["embeddings"].eq(True)
-        return frame
+        return frame.assign(embeddings=frame["embeddings"].eq(True))
 
     # ---- the strategies
 
