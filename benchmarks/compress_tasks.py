@@ -168,10 +168,9 @@ def one_run(args: argparse.Namespace, name: str, seed: int) -> dict:
         paths |= {others.get(key, key): path for key, path in made_of.items()}
         print(f"{name}, seed {seed}: {strategy}, {time.process_time():.0f} s", flush=True)
     narrow = load_pruned(paths["pruned FP32"].parent, type(model))
+    length, rows = ch08.LENGTHS[kind(name)], [dict(row) for row in made["train_dataset"]]
     for key, wide in {"INT8": model, "pruned INT8": narrow}.items():
-        tokenizer, length = Predictor(paths["FP32"]).tokenizer, ch08.LENGTHS[kind(name)]
-        source = export_model(for_onednn(wide), directory / key / "FP32", tokenizer, length)
-        rows = [dict(row) for row in made["train_dataset"]]
+        source = export_model(for_onednn(wide), directory / key / "FP32", made["tokenizer"], length)
         paths[key] = quantize_static(source, directory / key, rows, seed=seed, **PTQ)
     print(f"{name}, seed {seed}: quantized, {time.process_time():.0f} s", flush=True)
     models = predictors({key: paths[key] for key in (*ch08.ROWS, UNCORRECTED, "QAT INT8")})
