@@ -6,9 +6,9 @@ It fine-tunes the backbone for each task, compresses it by ptq, dynabert+ptq and
 the test examples with every model, once: no choice depends on them. Settings were chosen on dev,
 with the first seed. `pair` uses the model of chapter 08, `pair_cls` PaddleNLP's own class.
 
-INT8 is static quantization with two corrections of what Paddle Inference does with it: sums stay in
-FP32, and large weights are not cut off (`for_onednn`). "pruned INT8, uncorrected" is the model as
-`compress()` writes it and `Predictor` runs it; qat has the first correction only.
+INT8 is static quantization with a correction of what Paddle Inference does with it: large weights
+are not cut off (`for_onednn`). "pruned INT8, uncorrected" is the model as `compress()` writes it;
+qat is not corrected either.
 
 Differences from the model that was compressed have a 95% interval of a paired bootstrap over the
 test examples; of several seeds, scores are averaged first (counts of entities are added up).
@@ -173,7 +173,7 @@ def one_run(args: argparse.Namespace, name: str, seed: int) -> dict:
         source = export_model(for_onednn(wide), directory / key / "FP32", made["tokenizer"], length)
         paths[key] = quantize_static(source, directory / key, rows, seed=seed, **PTQ)
     print(f"{name}, seed {seed}: quantized, {time.process_time():.0f} s", flush=True)
-    models = predictors({key: paths[key] for key in (*ch08.ROWS, UNCORRECTED, "QAT INT8")})
+    models = {key: Predictor(paths[key]) for key in (*ch08.ROWS, UNCORRECTED, "QAT INT8")}
     run = {"paths": {key: str(path) for key, path in paths.items()}}
     run["scores"] = {
         key: ch08.example_scores(kind(name), each, splits["test"]).tolist()
@@ -183,13 +183,6 @@ def one_run(args: argparse.Namespace, name: str, seed: int) -> dict:
     if kind(name) == "pair":
         run["baseline"] = baseline(splits)
     return run
-
-
-def predictors(paths: dict) -> dict[str, Predictor]:
-    return {
-        key: Predictor(path, int8="products" if key.endswith("INT8") else None)
-        for key, path in paths.items()
-    }
 
 
 def for_onednn(model: paddle.nn.Layer) -> paddle.nn.Layer:
@@ -218,7 +211,8 @@ def for_onednn(model: paddle.nn.Layer) -> paddle.nn.Layer:
 
 def speeds(name: str, paths: dict) -> dict:
     """Examples per second of full batches, and how much faster than the fastest FP32."""
-    models, length = predictors(paths), ch08.LENGTHS[kind(name)]
+    models = {key: Predictor(path) for key, path in paths.items()}
+    length = ch08.LENGTHS[kind(name)]
     plain = {"FP32, no oneDNN": Predictor(paths["FP32"], mkldnn=False)}
     ids = np.random.RandomState(0).randint(10, 7000, (BATCH, length)).tolist()
     rows = [{"input_ids": row} for row in ids]

@@ -150,11 +150,7 @@ def test_what_ran_in_int8_is_read_from_onednns_log(exported, quantised):
     assert int8.quantized and int8.int8
     assert int8_operators(int8)["fc"] == (8, 0)
     assert any("vnni" in kernel for name, _, kernel in kernels(int8) if name == "fc")
-    without_sums = int8_operators(Predictor(quantised, int8="products"))
-    assert (
-        without_sums["fc"] == (8, 0)
-        and without_sums["add"][0] == 0 < int8_operators(int8)["add"][0]
-    )
+    assert int8_operators(int8)["add"][0] == 0, "sums stay in FP32"
     slow = Predictor(quantised, int8=False)  # the same file without INT8 kernels
     assert sum(count for count, _ in int8_operators(slow).values()) == 0
     assert int8_operators(slow)["matmul"][1] >= 8

@@ -19,7 +19,8 @@ import numpy as np
 import paddle
 from paddle import inference
 
-PRODUCTS = {"fc", "fused_matmul", "reshape2", "transpose2", "fused_transpose"}  # and their moves
+# What runs in INT8: products and their moves. Sums in INT8 would lose more, and be no faster.
+IN_INT8 = {"fc", "fused_matmul", "reshape2", "transpose2", "fused_transpose"}
 VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
 
 
@@ -33,14 +34,14 @@ class PaddleEngine:
         InputError: the files are damaged; `int8` without `mkldnn`.
     """
 
-    def __init__(self, prefix: Path, int8: bool | str | None, threads: int, mkldnn: bool) -> None:
+    def __init__(self, prefix: Path, int8: bool | None, threads: int, mkldnn: bool) -> None:
         self._prefix, self._threads, self._mkldnn = prefix, threads, mkldnn
         program = read_program(file_of(prefix, PROGRAM))
         self.types, self.rows, self.positions = program.inputs, program.rows, program.positions
         self.quantized = program.quantized
         if int8 and not mkldnn:
             raise InputError("mkldnn", "is off and int8 on", "oneDNN, which has the INT8 kernels")
-        self.int8 = mkldnn and (self.quantized if int8 is None else bool(int8))
+        self.int8 = mkldnn and (self.quantized if int8 is None else int8)
         if self.int8 and not self.quantized:
             message = f"{prefix} has no quantized operators: it runs in FP32"
             warnings.warn(f"{message}. Quantize it first (quantize_static)", stacklevel=6)
@@ -50,12 +51,12 @@ class PaddleEngine:
             warnings.warn(f"{message}: INT8 will not be faster than FP32 here", stacklevel=6)
         # A predictor has one set of inputs: threads at once read each other's answers, or crash.
         self._lock = threading.Lock()
-        self._predictor = made = self._create([PRODUCTS] if int8 == "products" else [])
+        self._predictor = made = self._create()
         self.input_names: list[str] = made.get_input_names()
         self._inputs = {name: made.get_input_handle(name) for name in self.input_names}
         self._outputs = [made.get_output_handle(name) for name in made.get_output_names()]
 
-    def _create(self, operators: list[set[str]]):
+    def _create(self):
         program, weights = (str(file_of(self._prefix, ending)) for ending in (PROGRAM, WEIGHTS))
         config = inference.Config(program, weights)
         config.disable_gpu()
@@ -70,7 +71,7 @@ class PaddleEngine:
         else:  # it is on by itself
             config.disable_mkldnn()
         if self.int8:
-            config.enable_mkldnn_int8(*operators)
+            config.enable_mkldnn_int8(IN_INT8)
             # The attention mask is added in FP32: in INT8 its -10,000 would hide the scores. Fused
             # with that sum, the product of queries and keys would stay in FP32 too.
             config.delete_pass(stack.SUM_FUSION)

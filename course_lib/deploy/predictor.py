@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from ..data.kinds import KINDS
 from ..models.files import VOCABULARIES, load_tokenizer
@@ -43,9 +43,8 @@ class Predictor:
             files (`out/int8`).
         backend: "paddle" (Paddle Inference), or "onnx" (ONNX Runtime, on the file of
             `course_lib.deploy.onnx.convert`).
-        int8: run quantized operators in INT8. None means where the file has some. "products" leaves
-            the sums in FP32, which loses less and is as fast. False runs a quantized file without
-            INT8 kernels, which is far slower than FP32.
+        int8: run matrix products in INT8, all else in FP32. None means where the file is quantized.
+            False runs a quantized file without INT8 kernels, which is far slower than FP32.
         threads: of one call; None means all cores that this process may use.
         mkldnn: use oneDNN's kernels; INT8 needs them. ONNX Runtime has its own.
 
@@ -64,7 +63,7 @@ class Predictor:
         self,
         path: str | os.PathLike,
         backend: str = "paddle",
-        int8: bool | Literal["products"] | None = None,
+        int8: bool | None = None,
         threads: int | None = None,
         mkldnn: bool = True,
     ) -> None:
@@ -80,7 +79,7 @@ class Predictor:
         self.quantized, self.int8 = self._engine.quantized, self._engine.int8
         self.input_names: list[str] = self._engine.input_names
 
-    def _load(self, int8: bool | str | None, mkldnn: bool) -> None:
+    def _load(self, int8: bool | None, mkldnn: bool) -> None:
         self.description = describe(self.path)
         self.labels: Any = self.description.get("labels")
         self.max_length: int | None = self.description.get("max_length")
