@@ -38,6 +38,7 @@ from course_lib.runtime import atomic_file, data_dir, machine, seed_everything, 
 
 import numpy as np
 import paddle
+from int8_speed import WANTED
 from paddlenlp.utils.log import logger
 
 OUT = data_dir() / "results" / "compress_tasks.json"
@@ -102,17 +103,13 @@ def save(args: argparse.Namespace, name: str) -> None:
     told = {
         "command": f"python benchmarks/compress_tasks.py --tasks {name}{seeds}",
         "date": date.today().isoformat(),
-        "machine": f"{len(os.sched_getaffinity(0))} cores, {processor()}",
+        "machine": f"{len(os.sched_getaffinity(0))} cores, {machine.cpu().model}",
+        "instructions": [flag for flag in WANTED if flag in machine.cpu().flags],
     }
     tasks = json.loads(OUT.read_text("utf-8")) if OUT.is_file() else {}
     if args.share == 1:
         with atomic_file(OUT) as out:
             json.dump({**tasks, name: {**told, **found}}, out, indent=1)
-
-
-def processor() -> str:
-    cpu, sets = machine.cpu(), ("amx_int8", "avx512_vnni", "avx_vnni", "avx512f", "avx2")
-    return f"{cpu.model} ({next((name for name in sets if name in cpu.flags), 'no AVX')})"
 
 
 def scores_file(args: argparse.Namespace, name: str, seed: int) -> Path:

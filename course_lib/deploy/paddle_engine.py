@@ -21,7 +21,6 @@ from paddle import inference
 
 # What runs in INT8: products and their moves. Sums in INT8 would lose more, and be no faster.
 IN_INT8 = {"fc", "fused_matmul", "reshape2", "transpose2", "fused_transpose"}
-VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
 
 
 class PaddleEngine:
@@ -46,7 +45,7 @@ class PaddleEngine:
             message = f"{prefix} has no quantized operators: it runs in FP32"
             warnings.warn(f"{message}. Quantize it first (quantize_static)", stacklevel=6)
             self.int8 = False
-        if self.int8 and not VNNI & machine.cpu().flags:
+        if self.int8 and not machine.cpu().vnni:
             message = "this processor has no VNNI instructions (avx512_vnni, avx_vnni)"
             warnings.warn(f"{message}: INT8 will not be faster than FP32 here", stacklevel=6)
         # A predictor has one set of inputs: threads at once read each other's answers, or crash.

@@ -146,7 +146,7 @@ def _cpu(architecture: str = platform.machine()) -> _Finding:
     cpu = machine.cpu()
     labels = {"avx": "AVX", "avx2": "AVX2", "avx512f": "AVX-512"}
     has = [label for flag, label in labels.items() if flag in cpu.flags]
-    has += ["VNNI"] * bool(cpu.flags & {"avx512_vnni", "avx_vnni"})
+    has += ["VNNI"] * cpu.vnni
     message = f"{cpu.model or architecture}: {', '.join(has) or 'no AVX'}"
     level, fix = OK, ""
     if architecture.lower() not in ("x86_64", "amd64"):

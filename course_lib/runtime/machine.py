@@ -13,12 +13,19 @@ PACKAGE = (__package__ or "").removesuffix(".runtime")  # the library's name, wh
 QUERY = "--query-gpu=name,compute_cap,driver_version,memory.total"
 
 
+VNNI = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply INT8 four at a time
+
+
 class CPU(NamedTuple):
     """vendor as CPUID spells it ("AuthenticAMD", "GenuineIntel") and the flags of /proc/cpuinfo."""
 
     vendor: str
     model: str
     flags: frozenset[str]
+
+    @property
+    def vnni(self) -> bool:
+        return bool(self.flags & VNNI)
 
 
 class GPU(NamedTuple):
