@@ -156,9 +156,9 @@ execute: $(STAMP) ## run solutions/ and save their outputs
 notebooks: $(STAMP) ## write notebooks/ from solutions/
 	$(BIN)/python tools/notebooks.py generate
 
-# These take up to hours and keep their results in data/results: run them by hand.
+# These take up to hours and keep their results in data/results, or need Paddle 3: run them by hand.
 LONG := backbone backbone_answers compress_tasks decoder desk_encoder distillation extraction few_labels \
-	inference_frontier word_vectors
+	inference_frontier openvino word_vectors
 
 bench: $(STAMP) ## run the short benchmarks/; each prints one JSON line
 	@for script in $(filter-out $(LONG:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do \
