@@ -120,6 +120,7 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	step $(BIN)/python tools/check_size.py; \
 	step $(BIN)/python tools/check_style.py; \
 	step $(BIN)/python $(PYTEST) -m "not quick"; \
+	$(if $(filter cpu,$(LOCK)),step $(MAKE) LOCK=cpu test-paddle3-short;) \
 	step COURSE_NBVAL_UNTIL=$$until COURSE_PROFILE=cpu COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) $(NBVAL) $$($(CHAPTERS)); \
 	if [ -n "$$failed" ]; then printf "failed:$$failed\n" >&2; exit 1; fi
 
@@ -130,8 +131,9 @@ test-paddle3: ## unit tests and notebooks/ in two steps on Paddle 3 (.venv-paddl
 
 # What the lock of Paddle 3 has otherwise, on top of .venv: made in seconds, not in minutes.
 ON_TOP := $(VENV)/paddle3
-SHORT := tests/test_stack.py notebooks/20_faq_semantic_search.ipynb
-test-paddle3-short: $(ON_TOP)/.stamp ## minutes of it: models of both stacks, one chapter (LOCK=cpu)
+SHORT := tests/test_stack.py $(addprefix notebooks/,04_transformers_auto.ipynb 05_trainer.ipynb \
+	06_quantization.ipynb 20_faq_semantic_search.ipynb)
+test-paddle3-short: $(ON_TOP)/.stamp ## minutes of it: models of both stacks, four chapters (LOCK=cpu)
 	PYTHONPATH=$(CURDIR)/$(ON_TOP) OMP_NUM_THREADS=1 COURSE_PROFILE=smoke COURSE_DEVICE=cpu \
 		$(BIN)/python $(PYTEST) $(NBVAL) $(SHORT)
 

@@ -51,7 +51,7 @@ TASKS = {  # examples, epochs and batches of the training; steps of dynabert and
         "batch": 16,
         "steps": [120, 20],
     },
-    "qa": {"train": 240, "dev": 16, "test": 160, "epochs": 2, "batch": 8, "steps": [60, 10]},
+    "qa": {"train": 240, "dev": 16, "test": 343, "epochs": 2, "batch": 8, "steps": [60, 10]},
     "pair": {"train": 2400, "dev": 100, "test": 1200, "epochs": 1, "batch": 16, "steps": [60, 20]},
     "pair_cls": {
         "train": 1200,

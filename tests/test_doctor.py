@@ -80,10 +80,12 @@ def test_what_differs_from_the_lock_is_named_with_its_fix(tmp_path):
         ("tornado==5.0", f"tornado is {here} instead of"),
         ("no-such==1", "missing"),
     ):
-        (tmp_path / "cpu.txt").write_text(f"numpy=={doctor.stack.version('numpy')}\n{pin}\n")
+        (tmp_path / f"{doctor.stack.LOCK}.txt").write_text(
+            f"numpy=={doctor.stack.version('numpy')}\n{pin}\n"
+        )
         pins = doctor._pins(tmp_path)
         assert levels([pins]) == [NOTICE] and found in pins.message
-        assert "make LOCK=cpu env" in pins.fix
+        assert f"make LOCK={doctor.stack.LOCK} env" in pins.fix
 
 
 def test_both_builds_of_paddle_at_once_are_broken(monkeypatch):

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 from course_lib import runtime
-from course_lib.runtime import device, machine, tuning
+from course_lib.runtime import device, machine, stack, tuning
 
 import numpy as np
 import pytest
@@ -319,15 +319,15 @@ def says(word: str) -> str:
         ("H100", SEGFAULT, "6.1 to 8.6 and no PTX", "LOCK=gpu-paddle3"),
         ("M60", ERROR_209, "M60 (compute capability 5.2) is old", "or later"),
         ("A10", ERROR_209, "holds no machine code for A10", "own index"),
-        ("A10", ERROR_35, "too old for CUDA 11.8", "driver 450.80 or later"),
-        ("A10", NO_CUDNN, "this machine (libcudnn.so)", "LOCK=gpu-cu118 env"),
+        ("A10", ERROR_35, f"too old for {stack.CUDA}", f"install {stack.DRIVER}"),
+        ("A10", NO_CUDNN, "this machine (libcudnn.so)", stack.INSTALL_GPU),
         ("A10", SEGFAULT, "failed (ended by signal 11)", "driver"),
         ("H100", "time.sleep(60)", "did not end", "restart the machine"),
         ("A10", says("wrong"), "wrong numbers", "driver"),
         ("A10", "sys.exit('no memory')", "failed (no memory)", "run on the CPU"),
         (None, SEGFAULT, "on the GPU failed", "driver"),
         (None, says("absent"), "no such GPU", "COURSE_DEVICE=cpu"),
-        (None, says("cpu_wheel"), "CPU build", "make LOCK=gpu-cu118 env"),
+        (None, says("cpu_wheel"), "CPU build", f"{stack.INSTALL_GPU} ({stack.DRIVER})"),
         ("H100", says("cpu_wheel"), "CPU build", "LOCK=gpu-paddle3"),
         ("M60", says("cpu_wheel"), "CPU build", "6.1 or later, or run on the CPU"),
     ],
@@ -335,6 +335,8 @@ def says(word: str) -> str:
 def test_every_end_of_a_probe_is_put_into_words(card, code, problem, fix, monkeypatch):
     cards = [machine.GPU(card, CARDS[card])] if card else []
     monkeypatch.setattr(machine, "gpus", lambda: cards)
+    monkeypatch.setattr(stack, "OLDEST", (6, 1))  # those of the wheel of 2.6
+    monkeypatch.setattr(stack, "NEWEST", (8, 9))
     timeout = 2 if "sleep" in code else 600
     device.probe_gpu.cache_clear()
     found = device.probe_gpu(code=f"import os, sys, time\n{code}", timeout=timeout)

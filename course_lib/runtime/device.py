@@ -14,8 +14,6 @@ import warnings
 from . import machine, stack
 from .errors import InputError
 
-DRIVER = "450.80"  # what NVIDIA demands for CUDA 11; 520 is the one that came with 11.8
-
 _PROBE = """
 import sys
 import PACKAGE
@@ -45,7 +43,7 @@ _FAILURES = (
     (
         r"error\((35|803)\)|driver version is insufficient",
         f"the NVIDIA driver is too old for {stack.CUDA} on {{card}}",
-        f"install driver {DRIVER} or later (520 or later is best)",
+        f"install {stack.DRIVER}",
     ),
     (
         r"lib(cudnn|cublas|cudart|cufft|curand|cusolver|cusparse|nccl|nvrtc)\w*\.so|"
@@ -87,7 +85,7 @@ def _explain(card: machine.GPU, status: str, end: str, output: str) -> tuple[str
     fix = f"use Paddle 3: {stack.INSTALL_3}"
     fix = "use a card of compute capability 6.1 or later" if old else fix
     if status == "cpu_wheel":
-        install = f"run {stack.INSTALL_GPU} (driver {DRIVER} or later)"
+        install = f"run {stack.INSTALL_GPU} ({stack.DRIVER})"
         return "the installed paddle is the CPU build", fix if old or new else install
     if (old or new) and not end.startswith("did not end"):
         age = "newer" if new else "older"

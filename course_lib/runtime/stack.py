@@ -8,6 +8,7 @@ import functools
 import importlib.metadata
 import os
 import sys
+import warnings
 
 
 def version(name: str) -> str:
@@ -28,8 +29,10 @@ LOCK = ("gpu-paddle3" if _GPU else "cpu-paddle3") if PADDLE_3 else "gpu-cu118" i
 INSTALL_3 = "`make LOCK=gpu-paddle3 PADDLE_INDEX=... env`, as the README shows"
 if PADDLE_3:
     OLDEST, NEWEST, CUDA, INSTALL_GPU = (0, 0), (99, 9), "this Paddle's CUDA", INSTALL_3
+    DRIVER = "a driver for the CUDA of that build"
 else:
     OLDEST, NEWEST, CUDA, INSTALL_GPU = (6, 1), (8, 9), "CUDA 11.8", "`make LOCK=gpu-cu118 env`"
+    DRIVER = "driver 450.80 or later, 520 at best"  # NVIDIA's least for CUDA 11; 11.8 has 520
 
 # The fusion that would keep attention's products out of INT8, see `deploy.paddle_engine`.
 SUM_FUSION = f"matmul_elementwise_add_{'onednn' if PADDLE_3 else 'mkldnn'}_fuse_pass"
@@ -59,6 +62,7 @@ def before_paddle() -> None:
     """Have Paddle 3 write programs in the format of 2.6, which both stacks run and quantize."""
     if PADDLE_3:
         os.environ.setdefault(_PIR, "0")
+        warnings.filterwarnings("ignore", message="No ccache found")  # each import of Paddle 3
 
 
 def described() -> tuple[str, str]:
@@ -73,10 +77,10 @@ def described() -> tuple[str, str]:
 
 @functools.cache
 def restore_operators() -> None:
-    """Let Paddle 3 write `_OPERATORS` into a static program of the format of 2.6.
+    """Let Paddle 3 write `_OPERATORS` into a static program of the format of 2.6, and correct it.
 
     From 3.2 on, their functions take what belongs to the new format only: an export would end with
-    "argument (position 1) must be Value, but got Variable".
+    "argument (position 1) must be Value, but got Variable". The corrections are named at their place.
     """
     if not PADDLE_3:
         return
@@ -111,6 +115,23 @@ def restore_operators() -> None:
     def ordered(init, names):
         return lambda self, *a, **named: init(self, **dict(zip(names, a, strict=False)), **named)
 
+    upstream_loss = paddle.nn.functional.cross_entropy
+
+    @functools.wraps(upstream_loss)
+    def cross_entropy(
+        input, label, weight=None, ignore_index=-100, reduction="mean", soft_label=False, axis=-1,
+        use_softmax=True, label_smoothing=0.0, name=None,
+    ):  # fmt: skip
+        given = {"soft_label": soft_label, "axis": axis, "use_softmax": use_softmax}
+        given |= {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
+        if reduction != "mean" or weight is not None or soft_label or label_smoothing:
+            return upstream_loss(input, label, weight, reduction=reduction, **given)
+        losses = upstream_loss(input, label, reduction="none", **given)
+        count = (label != ignore_index).sum().clip(min=1).astype("float32")
+        return (losses.astype("float32").sum() / count).astype(losses.dtype)
+
+    # Paddle's own divides by the number of all labels, those of padding included.
+    paddle.nn.functional.cross_entropy = cross_entropy
     paddle.nn.functional.normalize = normalize  # Paddle's own reads a variable that it never set
     # An export reads it of every tensor, and an LSTM's dropout state has none: Paddle's own raises.
     device = paddle.Tensor.device.fget

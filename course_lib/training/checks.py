@@ -237,7 +237,7 @@ def _check_loss(trainer: CourseTrainer, batch: Mapping, read: Mapping[str, Colum
         if training:
             trainer.model.train()
     if not isinstance(loss, paddle.Tensor) or loss.size != 1:
-        what = f"shape {loss.shape}" if isinstance(loss, paddle.Tensor) else type(loss).__name__
+        what = f"shape {[*loss.shape]}" if isinstance(loss, paddle.Tensor) else type(loss).__name__
         raise InputError(where, f"gives a result of {what}", "one number per batch")
     if loss.stop_gradient:
         problem = "gives a result that does not depend on the weights"

@@ -111,8 +111,8 @@ class FocalLoss(paddle.nn.Layer):
 
     def forward(self, logits: paddle.Tensor, labels: paddle.Tensor) -> paddle.Tensor:
         classes = logits.shape[-1]
-        if self.weight is not None and self.weight.shape != [classes]:
-            problem = f"has the shape {self.weight.shape}"
+        if self.weight is not None and [*self.weight.shape] != [classes]:
+            problem = f"has the shape {[*self.weight.shape]}"
             raise InputError("weight", problem, f"one number for each of {classes} classes")
         logits, labels = logits.reshape([-1, classes]), labels.reshape([-1])
         loss = F.cross_entropy(logits, labels, reduction="none")  # -log p, never log of 0
