@@ -1,6 +1,6 @@
 """What students learn from a teacher, in reviews and entities; data/results/distillation.json.
 
-    python benchmarks/distillation.py --work outputs/distillation     half an hour on one core
+    python benchmarks/distillation.py --work outputs/distillation     20 to 40 minutes of one core
 
 teacher: the backbone, fine-tuned on 2,000 reviews, gives its logits for 6,000. bilstm: a Bi-LSTM of
 characters learns from labels, from logits of the 2,000, or from logits of all. layers: two of the
