@@ -297,11 +297,11 @@ def test_a_file_that_was_changed_after_saving_is_named(shared, tmp_path, name, c
     load_backbone(directory)
 
 
-@pytest.mark.parametrize("size", ["1e999", "true", '"7"', "null", "[]"])
-def test_a_manifest_of_other_things_is_damaged(shared, tmp_path, size):
+@pytest.mark.parametrize("record", ["7", "null", "[]"])
+def test_a_manifest_of_other_things_is_damaged(shared, tmp_path, record):
     directory = shutil.copytree(shared / "model", tmp_path / "m")
     file = directory / "manifest.json"
-    file.write_text(f'{{"files": {{"vocab.txt": {{"bytes": {size}, "sha256": "0"}}}}}}')
+    file.write_text(f'{{"files": {{"vocab.txt": {record}}}}}')
     with pytest.raises(InputError, match=r"manifest\.json: is missing or damaged"):
         load_backbone(directory)
 
