@@ -172,7 +172,7 @@ class Classifier:
             for file in sorted(temporary.iterdir(), key=lambda one: one.name == "config.json"):
                 os.replace(file, directory / file.name)
 
-    def export(self, directory: str | os.PathLike, name: str = "float32") -> Path:
+    def export(self, directory: str | os.PathLike) -> Path:
         """Write a static model with its tokenizer, labels, thresholds and length for `Predictor`.
 
         Raises:
@@ -180,7 +180,7 @@ class Classifier:
         """
         if isinstance(self.model, Predictor):
             raise InputError(self.model.path, "is an export already", "what train or prune wrote")
-        options = {"name": name, "thresholds": self.thresholds}
+        options = {"name": "float32", "thresholds": self.thresholds}
         with quiet_paddlenlp():
             return export_model(
                 self.model, directory, self.tokenizer, self.max_seq_length, **options
