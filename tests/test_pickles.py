@@ -249,10 +249,11 @@ def test_what_paddle_writes_is_read_as_paddle_reads_it(tmp_path, protocol):
         b"\x80\x02c__builtin__\nbytes\n\x8a\x05\0\0\0\xc0\0\x85R.",  # 3 GB of zeros
         # an object type without a call; fields, and flags, by a state that NumPy would believe
         b"\x80\x02cnumpy\ndtype\nU\x01O\x85\x81.",
+        b"\x80\x04\x8e\0\0\0\0\0\1\0\0abc.",  # 1 TB of bytes
         b"\x80\x02cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01<U\x01aNNJ\xff\xff\xff\xffK\x01K?tb.",
         b"\x80\x02cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb.",
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_other_pickles_are_refused_in_words(tmp_path, content):
     (tmp_path / PICKLE).write_bytes(content)

@@ -37,7 +37,10 @@ def read_pickle(path, **options) -> object:
     with damage_named(path, "a file that paddle.save wrote"):
         content = Path(path).read_bytes()
         if not TRUSTED.get():
-            _Check(io.BytesIO(content), path).load()
+            try:
+                _Check(io.BytesIO(content), path).load()
+            except MemoryError:
+                raise ValueError("it asks for more memory than there is") from None
         return paddle_load(io.BytesIO(content), **options)
 
 
