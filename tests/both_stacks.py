@@ -25,7 +25,7 @@ import training_runs as runs
 def write(directory: Path) -> dict:
     """Write a model, a checkpoint from the middle of its training, an export and an INT8 model."""
     model, history = runs.train(40, epochs=2, output_dir=directory / "run", keep_checkpoints=9)
-    save_model(model, runs.model_and_tokenizer()[1], directory / "model", runs.LABELS)
+    save_model(model, runs.model_and_tokenizer()[1], directory / "model")
     quantize_static(tiny.export(directory / "export", onnx=True), directory / "int8", tiny.rows())
     return {**read(directory), "history": history}
 

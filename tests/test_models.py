@@ -58,8 +58,7 @@ def fresh(**settings):
 
 @pytest.fixture
 def saved(tmp_path):
-    model, tokenizer = fresh()
-    return save_model(model, tokenizer, tmp_path / "model", ["negative", "positive"])
+    return save_model(*fresh(label_list=["negative", "positive"]), tmp_path / "model")
 
 
 def logits(model, tokenizer, text="今天房间很好"):
@@ -213,16 +212,12 @@ def holds(name, content):
         ({"num_hidden_layers": 1}, "absent here, and 15 more weights differ"),
         ({"architectures": ["Nothing"]}, "config.json: is of Nothing"),
         ({"architectures": ["ErnieForTokenClassification"]}, "is of Ernie"),
-        ({"architectures": [1]}, "architectures are not a list"),
         ({"id2label": ["a", "b"]}, 'its id2label is ["a", "b"]'),
         ({"id2label": {"0": "a", "2": "b"}}, "a name of its own for each id"),
         ({"id2label": {"0": "a", "1": "a"}}, "its id2label is"),
         ({"id2label": {"0": "a"}}, "names 1 classes in id2label"),
         ({"id2label": {"0": "\ud800", "1": "b"}}, "config.json: is not JSON"),
         ({"vocab_size": 7}, "vocab.txt: has"),
-        ({"hidden_dropout_prob": "x"}, "its hidden_dropout_prob is"),
-        ({"max_seq_length": "64"}, "its max_seq_length is"),
-        ({"pad_token_id": None}, "its pad_token_id is"),
         (no("config.json"), "has no config.json"),
         (holds("config.json", b"{"), "config.json: is not JSON"),
         (holds("config.json", b"[]"), "config.json: is a JSON list, not an"),
@@ -290,16 +285,11 @@ def test_a_masked_language_model_gets_a_random_head_and_is_not_trained(saved, tm
         load_backbone(tmp_path / "mlm", trained=True)
 
 
-def test_names_of_classes_are_checked_before_saving(tmp_path):
-    model, tokenizer = fresh()
-    for labels, problem in ((["a", "a"], "repeats a name"), (["a", "b", "c"], "has 3 names")):
-        with pytest.raises(InputError, match=f"^label_list: {problem}"):
-            save_model(model, tokenizer, tmp_path / "m", labels)
+def test_names_of_classes_are_checked():
     with pytest.raises(InputError, match=r"^label_list: repeats"):
         fresh(label_list=["a", "a"])
     with pytest.raises(InputError, match=r"^num_classes: is 3; expected 2, as many as label_list"):
         fresh(label_list=["a", "b"], num_classes=3)
-    assert not (tmp_path / "m").exists()
 
 
 def test_a_fresh_tokenizer_leaves_nothing_behind_and_can_be_saved(tmp_path, monkeypatch):

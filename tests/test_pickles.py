@@ -246,15 +246,14 @@ def test_what_paddle_writes_is_read_as_paddle_reads_it(tmp_path, protocol):
         pickle.dumps({"a": np.array([print], object)}),
         pickle.dumps({"a": np.zeros(9)})[:-30],
         b"\x80\x04cnumpy\ndtype\n.",
-        # 3 GB of zeros by a call, 32 GB for a memo, 1 TB of bytes, 2**40 empty lists, itself
-        b"\x80\x02c__builtin__\nbytes\n\x8a\x05\0\0\0\xc0\0\x85R.",
-        b"\x80\x02Kr\xff\xff\xff\x7f.",
-        b"\x80\x04\x8e\0\0\0\0\0\1\0\0abc.",
-        b"\x80\x05\x96\0\0\0\0\0\1\0\0abc.",
-        b"\x80\x02]q\0" + b"".join(b"0h%ch%c\x86q%c" % (k, k, k + 1) for k in range(40)) + b".",
-        b"\x80\x02]q\0h\0a.",
+        b"\x80\x02c__builtin__\nbytes\n\x8a\x05\0\0\0\xc0\0\x85R.",  # 3 GB of zeros
+        # an object type without a call; fields, and flags, by a state that NumPy would believe
+        b"\x80\x02cnumpy\ndtype\nU\x01O\x85\x81.",
+        b"\x80\x04\x8e\0\0\0\0\0\1\0\0abc.",  # 1 TB of bytes
+        b"\x80\x02cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01<U\x01aNNJ\xff\xff\xff\xffK\x01K?tb.",
+        b"\x80\x02cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb.",
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_other_pickles_are_refused_in_words(tmp_path, content):
     (tmp_path / PICKLE).write_bytes(content)
@@ -299,36 +298,12 @@ def test_a_file_that_was_changed_after_saving_is_named(shared, tmp_path, name, c
     load_backbone(directory)
 
 
-@pytest.mark.parametrize("size", ["1e999", "true", '"7"', "null", "[]"])
-def test_a_manifest_of_other_things_is_damaged(shared, tmp_path, size):
+@pytest.mark.parametrize("record", ["7", "null", "[]"])
+def test_a_manifest_of_other_things_is_damaged(shared, tmp_path, record):
     directory = shutil.copytree(shared / "model", tmp_path / "m")
     file = directory / "manifest.json"
-    file.write_text(f'{{"files": {{"vocab.txt": {{"bytes": {size}, "sha256": "0"}}}}}}')
+    file.write_text(f'{{"files": {{"vocab.txt": {record}}}}}')
     with pytest.raises(InputError, match=r"manifest\.json: is missing or damaged"):
-        load_backbone(directory)
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"num_hidden_layers": 10**9}, "its num_hidden_layers is 1000000000"),
-        ({"hidden_size": -1}, "its hidden_size is -1"),
-        ({"intermediate_size": 2.0}, "its intermediate_size is 2.0"),
-        ({"max_position_embeddings": "2"}, "its max_position_embeddings is '2'"),
-        ({"type_vocab_size": None}, "its type_vocab_size is None"),
-        ({"init_args": [{"num_hidden_layers": 9}]}, "has init_args"),
-        # [10**9, 0] takes no byte in a file, and would allow a configuration 10**9 wide
-        ({"hidden_size": 10**9}, "its hidden_size is 1000000000"),
-    ],
-)
-def test_sizes_that_the_weights_cannot_have_are_refused(shared, tmp_path, changes, problem):
-    directory = shutil.copytree(shared / "model", tmp_path / "m")
-    (directory / "manifest.json").unlink()
-    weights = read_weights(directory / "model.safetensors")
-    write_weights(directory / "model.safetensors", {**weights, "x": np.zeros((10**9, 0), "f4")})
-    settings = json.loads((directory / "config.json").read_text())
-    (directory / "config.json").write_text(json.dumps({**settings, **changes}))
-    with pytest.raises(InputError, match=rf"config\.json: {problem}"):
         load_backbone(directory)
 
 

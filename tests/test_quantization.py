@@ -249,7 +249,7 @@ def test_quantization_aware_training(kind, options, tmp_path):
     losses = train(quantized)
     assert losses[-1] < 0.9 * losses[0]
     assert all((model.state_dict()[name].numpy() == value).all() for name, value in before.items())
-    path = export_quantized(quantized, tmp_path, make_features(), batch_nums=2)
+    path = export_quantized(quantized, tmp_path, make_features())
     predictor = Predictor(path)
     expected = quantized(paddle.to_tensor(make_batch()["input_ids"]))
     expected = expected if isinstance(expected, tuple) else (expected,)

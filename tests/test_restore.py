@@ -98,9 +98,8 @@ def test_a_restored_model_trains_on_as_its_source_does_and_is_exported_again(exp
         ({"num_labels": 2, "id2label": None}, r"classifier\.bias is \[3\] there and \[2\] here"),
         ({"num_attention_heads": 8}, "its program and the model of these settings differ by"),
         ({"hidden_act": "relu"}, "its program and the model of these settings differ by"),
-        ({"num_hidden_layers": 10**9}, r"config\.json: its num_hidden_layers is 1000000000"),
-        ({"hidden_size": "wide"}, r"config\.json: its hidden_size is 'wide'"),
-        ({"num_attention_heads": 0}, r"config\.json: its num_attention_heads is 0"),
+        ({"hidden_size": "wide"}, r"config\.json: no ErnieForSequenceClassification can be built"),
+        ({"num_attention_heads": 0}, r"config\.json: no ErnieForSequenceClassification can be"),
     ],
 )
 def test_another_configuration_is_refused(copied, change, message):

@@ -169,7 +169,6 @@ def train_cross(cross, negatives):
 
 
 SEARCH = {
-    "pooling": lambda bi, model, tokenizer: BiEncoder(model, tokenizer, pooling="max"),
     "kind": lambda: SentenceIndex(16, "tree"),
     "pairs: 0 in": lambda bi: train_bi(bi, []),
     "pairs: 1 in": lambda bi: train_bi(bi, PAIRS[:1]),

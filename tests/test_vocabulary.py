@@ -310,8 +310,9 @@ def test_loading_refuses_what_does_not_fit(tokenizer, tmp_path):
 
 def test_load_backbone_takes_a_classifier_with_words(tokenizer, tmp_path):
     model = build(ErnieForSequenceClassification)
+    model.config.id2label = {0: "bad", 1: "good"}
     add_words(model, tokenizer, WORDS)
-    save_model(model, tokenizer, tmp_path / "model", ["bad", "good"])
+    save_model(model, tokenizer, tmp_path / "model")
     again, loaded = load_backbone(tmp_path / "model", trained=True)
     assert len(loaded) == again.config.vocab_size
     assert loaded.tokenize("性价比") == ["性价比"]

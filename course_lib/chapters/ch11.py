@@ -18,7 +18,7 @@ from course_lib.compression.program import load_program, static_mode
 from course_lib.compression.pruning import build
 from course_lib.deploy import Predictor
 from course_lib.deploy.files import DESCRIPTION, PROGRAM, file_of
-from course_lib.models.files import check_sizes, check_weights, read_config, shapes_of
+from course_lib.models.files import check_weights, shapes_of
 from course_lib.notebook.style import BESIDE, MUTED, SERIES, CourseFigure, drawable
 from course_lib.runtime import InputError, machine
 
@@ -125,9 +125,6 @@ def load_static(path: str | os.PathLike) -> PretrainedModel:
         described, _, _ = load_program(predictor.path, executor)
         theirs, scope = _order_of_use(described.desc), paddle.static.global_scope()
         values = {name: np.array(scope.find_var(name).get_tensor()) for _, name in theirs}
-    settings = directory / "config.json"
-    shapes = {name: value.shape for name, value in values.items()}
-    check_sizes(settings, read_config(settings), shapes)
     model = build(directory, predictor.description.get("class"), directory / DESCRIPTION)
     ours = _order_of_use(*_trace(model, predictor.input_names))
     if [use for use, _ in theirs] != [use for use, _ in ours]:

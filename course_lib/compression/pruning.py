@@ -9,7 +9,6 @@ model of the same class remains.
 from __future__ import annotations
 
 import copy
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -418,21 +417,9 @@ def build(directory: Path, name: str, named_in: Path, kind: Any = None) -> paddl
     file, random = directory / "config.json", paddle.get_rng_state()
     with quiet_paddlenlp(), failure_named(file, f"no {name} can be built of it", SAVED):
         model = kind(kind.config_class.from_pretrained(str(directory)))  # type: ignore[attr-defined]
+        settings = read_config(file)
+        if settings.get(HEADS) is not None:
+            model = cut(model, *([range(n) for n in settings[name]] for name in (HEADS, NEURONS)))
     paddle.set_rng_state(random)  # weights that are overwritten should change nothing else
-    settings = read_config(file)
-    if settings.get(HEADS) is not None or settings.get(NEURONS) is not None:
-        _check_sizes_per_layer(file, settings, model)
-        model = cut(model, *([range(n) for n in settings[name]] for name in (HEADS, NEURONS)))
     model.eval()
     return model
-
-
-def _check_sizes_per_layer(config_file: Path, settings: dict, model: paddle.nn.Layer) -> None:
-    for name, sizes in zip((HEADS, NEURONS), _shape_of(model), strict=True):
-        saved: Any = settings.get(name)
-        fits = isinstance(saved, list) and len(saved) == len(sizes)
-        if not fits or not all(
-            type(n) is int and 1 <= n <= size for n, size in zip(saved, sizes, strict=True)
-        ):
-            problem = f"its {name} is {json.dumps(saved)}"
-            raise InputError(config_file, problem, f"{len(sizes)} numbers, at most {sizes[0]}")

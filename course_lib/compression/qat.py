@@ -101,9 +101,6 @@ def export_quantized(
     *,
     tokenizer=None,
     max_length: int | None = None,
-    name: str = "int8",
-    batch_size: int = 4,
-    batch_nums: int | None = 4,
     seed: int = 42,
 ) -> Path:
     """Write a model of `quantize_aware` as one that runs in INT8.
@@ -112,11 +109,11 @@ def export_quantized(
     sums between the layers, which training does not round, are read off calibration data.
 
     Args:
-        directory, tokenizer, max_length, name: as for `export_model`.
-        calibration, batch_size, batch_nums, seed: as for `quantize_static`.
+        directory, tokenizer, max_length: as for `export_model`.
+        calibration, seed: as for `quantize_static`, which reads 16 rows.
 
     Returns:
-        The common path of the files.
+        The common path of the files, int8.
 
     Raises:
         InputError: the model is not one of `quantize_aware`, or has not been trained; as
@@ -138,11 +135,10 @@ def export_quantized(
             directory,
             calibration,
             algo="abs_max",
-            batch_size=batch_size,
-            batch_nums=batch_nums,
+            batch_nums=4,
             weight_quantize_type="channel_wise_abs_max" if per_channel else "abs_max",
             seed=seed,
-            name=name,
+            name="int8",
             limits=activations,
         )
 

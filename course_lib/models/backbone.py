@@ -99,6 +99,8 @@ def load_backbone(
         if num_classes not in (None, len(label_list)):
             expected = f"{len(label_list)}, as many as label_list has names"
             raise InputError("num_classes", f"is {num_classes}", expected)
+        if len(set(label_list)) < len(label_list):
+            raise InputError("label_list", f"repeats a name ({list(label_list)})", "each name once")
         num_classes = len(label_list)
     with trust_pickles(trust_pickle), quiet_paddlenlp():
         if Path(name).is_dir() and name != "fresh":
@@ -113,16 +115,14 @@ def load_backbone(
         else:
             model, tokenizer = _from_hub(name, num_classes or 2, config, head)
     if label_list is not None:
-        _name_classes(model, label_list)
+        model.config.id2label = dict(enumerate(label_list))
+        model.config.label2id = {label: index for index, label in enumerate(label_list)}
     model.train()
     return model, tokenizer
 
 
 def save_model(
-    model: paddle.nn.Layer,
-    tokenizer: ErnieTokenizer,
-    directory: str | os.PathLike,
-    label_list: Sequence[str] | None = None,
+    model: paddle.nn.Layer, tokenizer: ErnieTokenizer, directory: str | os.PathLike
 ) -> Path:
     """Write weights (safetensors), configuration, vocabulary, and a manifest of their hashes.
 
@@ -130,29 +130,13 @@ def save_model(
     `load_backbone`, which refuses a file that has changed since until manifest.json is deleted, and
     by `AutoModelForSequenceClassification` and `AutoTokenizer`.
 
-    Args:
-        label_list: names of the classes; kept in config.json as id2label.
-
     Raises:
-        InputError: `label_list` repeats a name or has another length than the model has classes;
-            the directory cannot be written.
+        InputError: the directory cannot be written.
     """
     directory = Path(directory)
-    if label_list is not None:
-        _name_classes(model, label_list)
     with atomic_directory(directory, "config.json") as temporary, quiet_paddlenlp():
         save_pretrained(temporary, model, tokenizer)
     return directory
-
-
-def _name_classes(model: paddle.nn.Layer, label_list: Sequence[str]) -> None:
-    if len(set(label_list)) < len(label_list):
-        raise InputError("label_list", f"repeats a name ({list(label_list)})", "each name once")
-    if len(label_list) != model.config.num_labels:
-        expected = f"one for each of {model.config.num_labels} classes"
-        raise InputError("label_list", f"has {len(label_list)} names", expected)
-    model.config.id2label = dict(enumerate(label_list))
-    model.config.label2id = {label: index for index, label in enumerate(label_list)}
 
 
 def _default_backbone() -> str:

@@ -16,7 +16,6 @@ from ..runtime.manifest import write_manifest
 from .files import (
     FITTING,
     Arrays,
-    check_sizes,
     check_weights,
     read_config,
     read_weights,
@@ -142,7 +141,6 @@ def convert_directory(
     weights = to_paddle(read_weights(file), model)
     config = {name: theirs[name] for name in _CONFIG if name in theirs}
     shapes = {name.removeprefix(f"{model}."): array.shape for name, array in weights.items()}
-    check_sizes(source / "config.json", config, shapes)
     config_class, encoder_class = MODELS[model]
     wanted = shapes_of(encoder_class(config_class(**config)))
     check_weights(file, shapes, wanted, FITTING, within="encoder.")

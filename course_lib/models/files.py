@@ -26,19 +26,8 @@ WEIGHT_FILES = ("model.safetensors", "model_state.pdparams")
 VOCABULARIES = ("vocab.txt", "added_tokens.json", "tokenizer.json", "tokenizer_config.json")
 VOCABULARIES += ("special_tokens_map.json", "sentencepiece.bpe.model", "spiece.model")
 VOCABULARIES += ("dict.wordseg.pickle",)
-SIZES = ("hidden_size", "intermediate_size", "vocab_size")
-SIZES += ("max_position_embeddings", "type_vocab_size", "task_type_vocab_size")
 SAVED = "a directory written by save_model"
 FITTING = "the weights that belong to config.json"
-
-# Settings that make Paddle fail only when the model runs: their types and bounds.
-_NUMBERS: dict[str, tuple[tuple[type, ...], int, int]] = {
-    "attention_probs_dropout_prob": ((int, float), 0, 1),
-    "hidden_dropout_prob": ((int, float), 0, 1),
-    "max_seq_length": ((int,), 3, 1 << 20),
-    "num_attention_heads": ((int,), 1, 1 << 20),
-    "pad_token_id": ((int,), 0, 1 << 30),
-}
 
 
 # ---- weights
@@ -185,7 +174,6 @@ def read_saved(directory: Path) -> tuple[dict, Path, Shapes]:
     settings = read_config(config_file)
     weights = _find_weights(directory)
     shapes = weight_shapes(weights)
-    check_sizes(config_file, settings, shapes)
     if (directory / "vocab.txt").is_file():
         _check_vocabulary(directory / "vocab.txt", settings.get("vocab_size"))
     if (directory / MANIFEST).is_file():
@@ -204,10 +192,10 @@ def _check_unchanged(directory: Path) -> None:
 
 
 def read_config(path: Path) -> dict:
-    """Read a model's config.json, and check what Paddle would stumble over later.
+    """Read a model's config.json.
 
     Raises:
-        InputError: it is missing, is not a JSON object, or a setting is out of its range.
+        InputError: it is missing, or is not a JSON object.
     """
     expected = "the file that save_model wrote"
     if not path.is_file():
@@ -217,40 +205,7 @@ def read_config(path: Path) -> dict:
         json.dumps(settings, ensure_ascii=False).encode()  # fails on half a surrogate pair
     if not isinstance(settings, dict):
         raise InputError(path, f"is a JSON {type(settings).__name__}, not an object", expected)
-    for name, (kinds, min_, max_) in _NUMBERS.items():
-        value = settings.get(name, min_)
-        if name == "max_seq_length" and value is None:
-            continue
-        if type(value) not in kinds or not min_ <= value <= max_:
-            kind = "whole number" if kinds == (int,) else "number"
-            problem = f"its {name} is {value!r:.40}"
-            raise InputError(path, problem, f"a {kind} from {min_} to {max_}")
-    classes = settings.get("architectures") or []
-    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
-        raise InputError(path, "its architectures are not a list of names", expected)
     return settings
-
-
-def check_sizes(where, config: Mapping, shapes: Shapes) -> None:
-    """Refuse a configuration of sizes that its weights cannot have, before memory runs out.
-
-    Raises:
-        InputError: more layers than there are weights, a size above all of the weights', or an old
-            form that may hide such sizes.
-    """
-    if "init_args" in config:  # PaddleNLP takes sizes from there, too
-        expected = "its settings at the top, as save_pretrained writes them"
-        raise InputError(where, "has init_args, as older versions of PaddleNLP wrote", expected)
-    filled = [shape for shape in shapes.values() if 0 not in shape]  # others have any other size
-    largest = max((size for shape in filled for size in shape), default=0)
-    limits = {**dict.fromkeys(SIZES, largest), "num_hidden_layers": len(filled)}
-    if config.get("neurons_per_layer") is not None:  # of a pruned model, which was larger once
-        limits["intermediate_size"] = max(largest, 1 << 14)
-    for name, limit in limits.items():
-        size = config.get(name)
-        if name in config and (type(size) is not int or not 0 <= size <= limit):
-            problem = f"its {name} is {size!r:.40}"
-            raise InputError(where, problem, f"a whole number, at most {limit} by the weights")
 
 
 def _check_vocabulary(path: Path, vocab_size: object) -> None:

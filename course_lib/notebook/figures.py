@@ -111,14 +111,6 @@ def window_map(
         return figure.finish(alt + ".")
 
 
-def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """Mean of each value and up to `window - 1` before it (it never looks ahead)."""
-    sums = np.cumsum(np.insert(values, 0, 0.0))
-    ends = np.arange(1, len(values) + 1)
-    starts = np.maximum(ends - window, 0)
-    return (sums[ends] - sums[starts]) / (ends - starts)
-
-
 def learning_curves(
     history: Mapping[str, Sequence[float]], chance: float | None = None
 ) -> CourseFigure:
@@ -133,11 +125,9 @@ def learning_curves(
     values = np.asarray(history["loss"], dtype=float)
     dev_loss, dev_accuracy = history.get("dev_loss", ()), history.get("dev_accuracy", ())
     dev_steps = history.get("epoch_step", ())
-    for name, series in (("dev_loss", dev_loss), ("dev_accuracy", dev_accuracy)):
-        if len(series) not in (0, len(dev_steps)):
-            raise ValueError(f"{name} has {len(series)} values for {len(dev_steps)} epochs")
     steps = np.arange(1, values.size + 1)
-    smooth = _running_mean(values, max(1, values.size // 20))
+    window = pd.Series(values).rolling(max(1, values.size // 20), min_periods=1)
+    smooth = window.mean().to_numpy()
     panels = 2 if len(dev_accuracy) else 1
     with CourseFigure(figsize=(4.4 * panels, 3.2)) as figure:
         grid = figure.subplots(1, panels, squeeze=False)[0]

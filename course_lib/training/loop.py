@@ -31,7 +31,6 @@ def create_optimizer(
     num_training_steps: int,
     warmup: float = 0.1,
     weight_decay: float = 0.01,
-    max_grad_norm: float = 1.0,
 ) -> tuple[paddle.optimizer.AdamW, LinearDecayWithWarmup]:
     """AdamW whose learning rate rises during the warm-up and then falls to 0 in a straight line.
 
@@ -40,7 +39,8 @@ def create_optimizer(
         num_training_steps: steps from the first to where the learning rate is 0.
         warmup: share of the steps (a float up to 1) or number of steps (an int) of the warm-up.
         weight_decay: decoupled decay, of all but biases and layer norms.
-        max_grad_norm: the gradients are scaled down when their global norm is larger.
+
+    Gradients whose global norm is above 1 are scaled down to it.
 
     Raises:
         InputError: a warm-up that is no share and no number of steps; as `check_trainable`.
@@ -61,7 +61,7 @@ def create_optimizer(
         parameters=model.parameters(),
         weight_decay=weight_decay,
         apply_decay_param_fun=lambda name: name in decayed,
-        grad_clip=paddle.nn.ClipGradByGlobalNorm(max_grad_norm),
+        grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0),
     )
     return optimizer, scheduler
 

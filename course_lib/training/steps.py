@@ -25,7 +25,6 @@ def train_steps(
     loss_on: Callable[[Chosen], paddle.Tensor],
     steps: int,
     learning_rate: float,
-    weight_decay: float = 0.01,
     seed: int = 42,
     progress: bool = False,
 ) -> list[float]:
@@ -36,7 +35,7 @@ def train_steps(
     Raises:
         InputError: the loss or a weight is no longer a finite number.
     """
-    optimizer, scheduler = create_optimizer(model, learning_rate, steps, weight_decay=weight_decay)
+    optimizer, scheduler = create_optimizer(model, learning_rate, steps)
     seed_everything(seed)
     losses: list[float] = []
     model.clear_gradients()  # an interrupted training may have left some

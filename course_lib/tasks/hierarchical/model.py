@@ -19,22 +19,14 @@ from ...deploy import Predictor, export_model
 from ...deploy.files import DESCRIPTION, PROGRAM
 from ...models import load_backbone, suggested_learning_rate
 from ...models.backbone import MULTI_LABEL, check_same_labels
-from ...models.files import (
-    WEIGHT_FILES,
-    check_weights,
-    load_tokenizer,
-    read_config,
-    read_weights,
-    save_pretrained,
-    shapes_of,
-)
+from ...models.files import WEIGHT_FILES, load_tokenizer, read_config, save_pretrained
 from ...models.patches import quiet_paddlenlp
 from ...runtime import InputError, atomic_file, seed_everything, select_device
 from ...runtime.errors import whole
 from ...runtime.files import read_json, temporary_in
 from ...runtime.manifest import describe_files, read_manifest, write_manifest
 from ...runtime.outputs import CHECKPOINT_DIR, LOG_DIR, OutputDir
-from ...training import CourseTrainer
+from ...training import CourseTrainer, load_plain
 from ...training.task import predict
 from ...training.trainer import SEAL
 from .reports import brief
@@ -180,7 +172,7 @@ class Classifier:
             for file in sorted(temporary.iterdir(), key=lambda one: one.name == "config.json"):
                 os.replace(file, directory / file.name)
 
-    def export(self, directory: str | os.PathLike, name: str = "float32") -> Path:
+    def export(self, directory: str | os.PathLike) -> Path:
         """Write a static model with its tokenizer, labels, thresholds and length for `Predictor`.
 
         Raises:
@@ -188,7 +180,7 @@ class Classifier:
         """
         if isinstance(self.model, Predictor):
             raise InputError(self.model.path, "is an export already", "what train or prune wrote")
-        options = {"name": name, "thresholds": self.thresholds}
+        options = {"name": "float32", "thresholds": self.thresholds}
         with quiet_paddlenlp():
             return export_model(
                 self.model, directory, self.tokenizer, self.max_seq_length, **options
@@ -319,11 +311,8 @@ def _untrained(
     if weights is not None:
         if not weights.is_file():
             raise InputError(weights, "is no file", f'a weight file, or "{NEWEST}" to go on')
-        state = read_weights(weights)
-        shapes = {name: value.shape for name, value in state.items()}
-        check_weights(weights, shapes, shapes_of(model), "weights of this model with these labels")
         check_same_labels(model, weights.parent)
-        model.set_state_dict(state)
+        load_plain(model, weights)
     elif bias is not None and not bool((bias != 0).any()):
         true = taxonomy.indicators([example["labels"] for example in train_examples])
         shares = (true.sum(axis=0) + 1) / (len(true) + 2)

@@ -16,7 +16,7 @@ from ...data.batching import map_by_length
 from ...deploy import Predictor
 from ...models import encoder_of
 from ...runtime import InputError
-from ...runtime.errors import one_of, positive
+from ...runtime.errors import positive
 from ...training.prediction import check_scores, check_texts, inference_mode
 from ...training.steps import train_steps
 
@@ -31,19 +31,18 @@ STEP = 8  # batches are padded to multiples of it: a static model tunes itself t
 class BiEncoder(nn.Layer):
     """Turns a text into a vector of length 1, so that the product of two vectors is their cosine.
 
+    It is the mean of the states of all tokens.
+
     Args:
         encoder: a PaddleNLP encoder (`ErnieModel`), or a model with a head, whose encoder is taken.
         tokenizer: the model's.
         max_length: tokens of a text; longer ones are cut.
-        pooling: "mean" of all tokens, or "cls", the first token alone.
     """
 
-    def __init__(
-        self, encoder: nn.Layer, tokenizer, max_length: int = 32, pooling: str = "mean"
-    ) -> None:
+    def __init__(self, encoder: nn.Layer, tokenizer, max_length: int = 32) -> None:
         super().__init__()
         self.encoder, self.tokenizer = encoder_of(encoder), tokenizer
-        self.max_length, self.pooling = max_length, one_of("pooling", pooling, ("mean", "cls"))
+        self.max_length = max_length
 
     def forward(
         self, input_ids: paddle.Tensor, token_type_ids: paddle.Tensor | None = None
@@ -51,8 +50,7 @@ class BiEncoder(nn.Layer):
         """float32 [N, hidden_size] of ids int64 [N, L], padded with the tokenizer's id."""
         states = self.encoder(input_ids, token_type_ids)[0]
         real = (input_ids != self.tokenizer.pad_token_id).astype("float32")
-        many = 1 if self.pooling == "cls" else None
-        return _direction(states[:, :many], real[:, :many])
+        return _direction(states, real)
 
 
 class CrossEncoder(nn.Layer):

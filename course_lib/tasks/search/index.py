@@ -174,8 +174,6 @@ class SentenceIndex:
     def _read(cls, directory: Path) -> "SentenceIndex":
         expected = "what SentenceIndex.save wrote"
         files = read_manifest(directory, expected)
-        if files.keys() != {VECTORS, SENTENCES}:
-            raise InputError(directory, f"lists {', '.join(files)}", f"{VECTORS}, {SENTENCES}")
         verify_files(directory, files, expected)  # faiss ends the process at some damaged files
         found = faiss.read_index(str(directory / VECTORS))
         content = read_json(directory / SENTENCES, expected)
