@@ -48,8 +48,8 @@ GROUPS = {
     "父母 parents, 爸爸 dad, 丈夫 husband",
     "delivery": "快递 courier, 包装 packaging, 发货 dispatch, 送货 deliver, 卓越 Joyo, 订单 order, "
     "物流 logistics, 退货 return goods, 收到 receive",
-    "feeling": "失望 disappointed, 遗憾 regret, 后悔 regretful, 愤怒 angry, 郁闷 gloomy, 感动 moved, "
-    "高兴 glad, 惊喜 pleasant surprise, 满意 satisfied, 喜欢 like",
+    "feeling": "失望 disappointed, 遗憾 regret, 后悔 regretful, 愤怒 angry, 郁闷 gloomy, "
+    "感动 moved, 高兴 glad, 惊喜 pleasant surprise, 满意 satisfied, 喜欢 like",
 }
 MODES = {  # how a classifier begins, and whether its word vectors learn
     "random": {"file": "random", "trainable": True},

@@ -41,6 +41,7 @@ _lock, _open = threading.Lock(), [0]
 def apply() -> None:
     """Replace the functions in this process; calling it again does no harm."""
     stack.restore_operators()
+    stack.correct_layers()
     model_utils._load_state_dict_into_model = _load_without_prefix
     paddle.nn.LayerNorm.forward = _normalize_then_scale
     if applied()["kernels"]["applied"]:

@@ -77,10 +77,10 @@ def described() -> tuple[str, str]:
 
 @functools.cache
 def restore_operators() -> None:
-    """Let Paddle 3 write `_OPERATORS` into a static program of the format of 2.6, and correct it.
+    """Let Paddle 3 write `_OPERATORS` into a static program of the format of 2.6.
 
     From 3.2 on, their functions take what belongs to the new format only: an export would end with
-    "argument (position 1) must be Value, but got Variable". The corrections are named at their place.
+    "argument (position 1) must be Value, but got Variable".
     """
     if not PADDLE_3:
         return
@@ -109,38 +109,6 @@ def restore_operators() -> None:
 
         return call
 
-    def normalize(x, p=2, axis=1, epsilon=1e-12, name=None):
-        return x / x.norm(p, axis, keepdim=True).clip(epsilon)
-
-    def ordered(init, names):
-        return lambda self, *a, **named: init(self, **dict(zip(names, a, strict=False)), **named)
-
-    upstream_loss = paddle.nn.functional.cross_entropy
-
-    @functools.wraps(upstream_loss)
-    def cross_entropy(
-        input, label, weight=None, ignore_index=-100, reduction="mean", soft_label=False, axis=-1,
-        use_softmax=True, label_smoothing=0.0, name=None,
-    ):  # fmt: skip
-        given = {"soft_label": soft_label, "axis": axis, "use_softmax": use_softmax}
-        given |= {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
-        if reduction != "mean" or weight is not None or soft_label or label_smoothing:
-            return upstream_loss(input, label, weight, reduction=reduction, **given)
-        losses = upstream_loss(input, label, reduction="none", **given)
-        count = (label != ignore_index).sum().clip(min=1).astype("float32")
-        return (losses.astype("float32").sum() / count).astype(losses.dtype)
-
-    # Paddle's own divides by the number of all labels, those of padding included.
-    paddle.nn.functional.cross_entropy = cross_entropy
-    paddle.nn.functional.normalize = normalize  # Paddle's own reads a variable that it never set
-    # An export reads it of every tensor, and an LSTM's dropout state has none: Paddle's own raises.
-    device = paddle.Tensor.device.fget
-    paddle.Tensor.device = property(lambda self: device(self) if self._is_initialized() else None)
-    for layer, names in (  # PaddleSlim gives their arguments in the order of 2.6
-        (paddle.nn.Embedding, "num_embeddings embedding_dim padding_idx sparse weight_attr name"),
-        (paddle.nn.LayerNorm, "normalized_shape epsilon weight_attr bias_attr name"),
-    ):
-        layer.__init__ = ordered(layer.__init__, names.split())
     rows = [line.partition(": ") for line in _OPERATORS.strip().splitlines()]
     for name, form in [(name, form) for names, _, form in rows for name in names.split()]:
         upstream = getattr(paddle._C_ops, name)
@@ -149,3 +117,41 @@ def restore_operators() -> None:
         for module in [each for key, each in sys.modules.items() if key.startswith("paddle.")]:
             if vars(module).get(name) is upstream:
                 setattr(module, name, call)
+
+
+@functools.cache
+def correct_layers() -> None:
+    """Replace what Paddle 3.3 computes wrongly, or cannot compute as 2.6 could."""
+    if not PADDLE_3:
+        return
+    import paddle
+    from paddle.nn import functional
+
+    upstream, device = functional.cross_entropy, paddle.Tensor.device.fget
+
+    def cross_entropy(
+        input, label, weight=None, ignore_index=-100, reduction="mean", soft_label=False, **options
+    ):
+        mean = reduction == "mean" and weight is None and not soft_label
+        reduction = "none" if mean else reduction
+        loss = upstream(input, label, weight, ignore_index, reduction, soft_label, **options)
+        if not mean:
+            return loss
+        count = (label != ignore_index).sum().clip(min=1).astype("float32")
+        return (loss.astype("float32").sum() / count).astype(loss.dtype)
+
+    def normalize(x, p=2, axis=1, epsilon=1e-12, name=None):
+        return x / x.norm(p, axis, keepdim=True).clip(epsilon)
+
+    def ordered(init, names):
+        return lambda self, *a, **named: init(self, **dict(zip(names, a, strict=False)), **named)
+
+    functional.cross_entropy = cross_entropy  # Paddle's own counts the labels that it ignores, too
+    functional.normalize = normalize  # Paddle's own reads a variable that it never set
+    # An export reads it of every tensor, and an LSTM's dropout state has none: Paddle's own raises.
+    paddle.Tensor.device = property(lambda self: device(self) if self._is_initialized() else None)
+    for layer, names in (  # PaddleSlim gives their arguments in the order of 2.6
+        (paddle.nn.Embedding, "num_embeddings embedding_dim padding_idx sparse weight_attr name"),
+        (paddle.nn.LayerNorm, "normalized_shape epsilon weight_attr bias_attr name"),
+    ):
+        layer.__init__ = ordered(layer.__init__, names.split())
