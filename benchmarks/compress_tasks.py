@@ -13,7 +13,7 @@ qat is not corrected either.
 Differences from the model that was compressed have a 95% interval of a paired bootstrap over the
 test examples; of several seeds, scores are averaged first (counts of entities are added up).
 Speeds are those of the first seed's models, beside the fastest FP32, on all cores: the machine has
-to be idle for them. `--parts scores` leaves them for a later call.
+to be idle for them. `--parts scores` leaves them for a later call, on another machine perhaps.
 
 The result goes to data/results/compress_tasks.json, beside the tasks that other runs have left
 there. What a task and a seed have given stays in --work, so that a stopped run goes on.
@@ -102,14 +102,18 @@ def save(args: argparse.Namespace, name: str) -> None:
     seeds = "" if args.seeds == SEEDS else f" --seeds {' '.join(map(str, args.seeds))}"
     told = {
         "command": f"python benchmarks/compress_tasks.py --tasks {name}{seeds}",
-        "date": date.today().isoformat(),
-        "machine": f"{len(os.sched_getaffinity(0))} cores, {machine.cpu().model}",
-        "instructions": [flag for flag in WANTED if flag in machine.cpu().flags],
+        **here(),
     }
     tasks = json.loads(OUT.read_text("utf-8")) if OUT.is_file() else {}
     if args.share == 1:
         with atomic_file(OUT) as out:
             json.dump({**tasks, name: {**told, **found}}, out, indent=1)
+
+
+def here() -> dict:
+    flags = [flag for flag in WANTED if flag in machine.cpu().flags]
+    cpu = f"{len(os.sched_getaffinity(0))} cores, {machine.cpu().model}"
+    return {"date": date.today().isoformat(), "machine": cpu, "instructions": flags}
 
 
 def scores_file(args: argparse.Namespace, name: str, seed: int) -> Path:
@@ -217,7 +221,7 @@ def speeds(name: str, paths: dict) -> dict:
     table = compare(models | plain, rows, [0] * BATCH, score=lambda *_: 0.0, **timing)
     rates = table["examples_per_second"]
     factors = rates / max(rates["FP32"], rates["FP32, no oneDNN"])
-    told = {**table.attrs, "examples_per_second": rates.round(1).to_dict()}
+    told = {**here(), **table.attrs, "examples_per_second": rates.round(1).to_dict()}
     return {**told, "speedup": factors.round(2).to_dict()}
 
 
