@@ -120,7 +120,7 @@ test: $(STAMP) .venv-nbgrader/.stamp ## everything that CI runs
 	step $(BIN)/python tools/check_size.py; \
 	step $(BIN)/python tools/check_style.py; \
 	step $(BIN)/python $(PYTEST) -m "not quick"; \
-	$(if $(filter cpu,$(LOCK)),step $(MAKE) LOCK=cpu test-paddle3-short;) \
+	$(if $(filter cpu,$(LOCK)),step $(MAKE) LOCK=cpu WORKERS=$(WORKERS) test-paddle3-short;) \
 	step COURSE_NBVAL_UNTIL=$$until COURSE_PROFILE=cpu COURSE_DEVICE=cpu $(BIN)/python $(PYTEST) $(NBVAL) $$($(CHAPTERS)); \
 	if [ -n "$$failed" ]; then printf "failed:$$failed\n" >&2; exit 1; fi
 
