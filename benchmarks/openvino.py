@@ -16,6 +16,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import course_lib  # noqa: F401 - before paddle
@@ -26,23 +27,22 @@ from course_lib.models import load_backbone
 from course_lib.runtime import machine, seed_everything, stack
 
 import numpy as np
-from int8_speed import WANTED
+from int8_speed import INSTRUCTIONS
 from paddle import inference
 from paddlenlp.utils.log import logger
 
 BATCH, LENGTH = 32, 64
 
 
-def engine(path: Path, threads: int, switch_on) -> inference.Predictor:
+def runner(path: Path, threads: int, switch_on: Callable, ids: np.ndarray) -> Callable:
+    """A function that runs one batch on an engine which `switch_on` chooses in a configuration."""
     config = inference.Config(f"{path}.pdmodel", f"{path}.pdiparams")
     config.disable_gpu()
     config.disable_glog_info()
     config.set_cpu_math_library_num_threads(threads)
     switch_on(config)
-    return inference.create_predictor(config)
+    made = inference.create_predictor(config)
 
-
-def runner(made: inference.Predictor, ids: np.ndarray):
     def run() -> np.ndarray:
         for name in made.get_input_names():
             made.get_input_handle(name).copy_from_cpu(ids if name == "input_ids" else ids * 0)
@@ -52,9 +52,13 @@ def runner(made: inference.Predictor, ids: np.ndarray):
     return run
 
 
-def bf16(config: inference.Config) -> None:
+def onednn_bf16(config: inference.Config) -> None:
     config.enable_mkldnn()
     config.enable_mkldnn_bfloat16()
+
+
+def openvino(precision: inference.PrecisionType) -> Callable:
+    return lambda config: config.enable_openvino_engine(precision)
 
 
 def main() -> None:
@@ -77,25 +81,19 @@ def main() -> None:
         fp32 = export_model(model, Path("fp32"), tokenizer, LENGTH)
         int8 = quantize_static(fp32, Path("int8"), rows, batch_size=16, batch_nums=2)
         variants = {
-            "oneDNN FP32": lambda: engine(fp32, args.threads, lambda c: c.enable_mkldnn()),
-            "oneDNN bf16": lambda: engine(fp32, args.threads, bf16),
-            "OpenVINO FP32": lambda: engine(
-                fp32, args.threads, lambda c: c.enable_openvino_engine(precisions.Float32)
-            ),
-            "OpenVINO bf16": lambda: engine(
-                fp32, args.threads, lambda c: c.enable_openvino_engine(precisions.Bfloat16)
-            ),
-            "OpenVINO INT8": lambda: engine(
-                int8, args.threads, lambda c: c.enable_openvino_engine(precisions.Float32)
-            ),
+            "oneDNN FP32": (fp32, inference.Config.enable_mkldnn),
+            "oneDNN bf16": (fp32, onednn_bf16),
+            "OpenVINO FP32": (fp32, openvino(precisions.Float32)),
+            "OpenVINO bf16": (fp32, openvino(precisions.Bfloat16)),
+            "OpenVINO INT8": (int8, openvino(precisions.Float32)),
         }
         runs, errors = {}, {}
-        for name, make in variants.items():
+        for name, (path, switch_on) in variants.items():
             try:
-                runs[name] = runner(make(), ids)
-                runs[name]()
+                run = runner(path, args.threads, switch_on, ids)
+                run()
+                runs[name] = run
             except (RuntimeError, ValueError, OSError) as error:
-                runs.pop(name, None)
                 errors[name] = str(error).strip().splitlines()[-1]
         inputs = {"input_ids": ids, "token_type_ids": ids * 0}
         quantized = Predictor(int8, threads=args.threads)
@@ -107,27 +105,19 @@ def main() -> None:
                 run()
                 seconds[name].append(time.perf_counter() - begin)
         exact = runs["oneDNN FP32"]()
-        base = statistics.median(seconds["oneDNN FP32"])
-        print(
-            json.dumps(
-                {
-                    "paddle": stack.VERSION,
-                    "machine": f"{machine.cpu().model}, threads {args.threads}",
-                    "instructions": [flag for flag in WANTED if flag in machine.cpu().flags],
-                    "milliseconds": {
-                        name: round(1e3 * statistics.median(s), 1) for name, s in seconds.items()
-                    },
-                    "speedup": {
-                        name: round(base / statistics.median(s), 2) for name, s in seconds.items()
-                    },
-                    "difference": {
-                        name: float(f"{np.abs(run() - exact).max():.1g}")
-                        for name, run in runs.items()
-                    },
-                    "errors": errors,
-                }
-            )
-        )
+        medians = {name: statistics.median(times) for name, times in seconds.items()}
+        base = medians["oneDNN FP32"]
+        differences = {name: np.abs(run() - exact).max() for name, run in runs.items()}
+    result = {
+        "paddle": stack.VERSION,
+        "machine": f"{machine.cpu().model}, threads {args.threads}",
+        "instructions": INSTRUCTIONS,
+        "milliseconds": {name: round(1e3 * median, 1) for name, median in medians.items()},
+        "speedup": {name: round(base / median, 2) for name, median in medians.items()},
+        "difference": {name: float(f"{largest:.1g}") for name, largest in differences.items()},
+        "errors": errors,
+    }
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
