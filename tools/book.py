@@ -50,6 +50,11 @@ BOOK = ROOT / "docs" / "book"
 PAGES = {  # of the repository, by their names in the book
     "docs/QUESTIONS.md": "questions.md",
     "docs/your_own_data.md": "your_own_data.md",
+    "docs/command_line.md": "command_line.md",
+    "docs/gpu.md": "gpu.md",
+    "docs/copying.md": "copying.md",
+    "docs/two_stacks.md": "two_stacks.md",
+    "docs/instructors.md": "instructors.md",
     "docs/trainer_arguments.md": "trainer_arguments.md",
     "docs/compression_state.md": "compression_state.md",
     "docs/taskflow.md": "taskflow.md",

@@ -16,8 +16,7 @@ writes the editions of complete chapters. Code cells are those of the English ch
 comments, docstrings and the hints of check cells (tools/messages.py translates them); outputs are
 taken over, so a figure keeps its English labels, and a line below it explains them. A block that is
 stale (its English cell has changed) is replaced by the English cell until someone has looked.
-README.zh.md, CONTRIBUTING.zh.md and data/README.zh.md hold such blocks themselves, one for each
-section.
+README.zh.md and the other pages in PAGES hold such blocks themselves, one for each section.
 i18n/README.md tells translators how to work.
 """
 
@@ -58,7 +57,8 @@ BREAK = re.compile(
     r"(?<=[\u3400-\u9fff])\n(?=[\u3400-\u9fff（“《])"
     r"|(?<=[，。：；、？！）”》])\n(?=[\u3400-\u9fff（“《`\[A-Za-z])"
 )
-PAGES = ("README", "CONTRIBUTING", "data/README")
+GUIDES = ("command_line", "copying", "gpu", "instructors", "two_stacks")
+PAGES = ("README", "CONTRIBUTING", "data/README", *(f"docs/{name}" for name in GUIDES))
 
 
 class Block(NamedTuple):

@@ -26,7 +26,7 @@ LOCK = ("gpu-paddle3" if _GPU else "cpu-paddle3") if PADDLE_3 else "gpu-cu118" i
 
 # What the owner of a GPU is told. The wheel of 2.6 has code for these capabilities and no PTX (8.9,
 # Ada, runs the code for 8.6); what a build of 3 has depends on its index: there only a try tells.
-INSTALL_3 = "`make LOCK=gpu-paddle3 PADDLE_INDEX=... env`, as the README shows"
+INSTALL_3 = "`make LOCK=gpu-paddle3 PADDLE_INDEX=... env`, as docs/gpu.md shows"
 if PADDLE_3:
     OLDEST, NEWEST, CUDA, INSTALL_GPU = (0, 0), (99, 9), "this Paddle's CUDA", INSTALL_3
     DRIVER = "a driver for the CUDA of that build"
