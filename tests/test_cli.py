@@ -175,7 +175,7 @@ def test_thousands_of_classes_fit_on_a_line(files, tmp_path, capsys):
         assert next(iter(result["probabilities"])) == result["label"]
 
 
-def test_a_trained_model_is_exported_and_answers_alike(tiny, tmp_path, capsys):
+def test_a_trained_model_is_exported_and_answers_alike(tiny, tmp_path, capsys, monkeypatch):
     target = tmp_path / "exported"
     arguments = ["export", "--model_dir", str(tiny), "--output_dir", str(target)]
     message = refused(capsys, ["serve", str(tiny), "--port", "0"])
@@ -191,6 +191,13 @@ def test_a_trained_model_is_exported_and_answers_alike(tiny, tmp_path, capsys):
         for row, wanted in zip(rows, expected, strict=True):
             assert row["probabilities"] == pytest.approx(wanted, abs=1e-5)
     assert "holds a run of export" in refused(capsys, arguments)
+    (tmp_path / "texts.txt").write_text("房间很干净\n", encoding="utf-8")
+    here = ["predict", "--model_dir", ".", "--input_file", str(tmp_path / "texts.txt")]
+    for place in (target, tiny):  # a path without a name
+        monkeypatch.chdir(place)
+        assert cli.main(here) == 0 and last_json(capsys.readouterr().out)["text"]
+    monkeypatch.chdir(tmp_path)
+    assert ".: holds no model" in refused(capsys, here)
     nothing = ["export", "--model_dir", str(tmp_path), "--output_dir", str(tmp_path / "x")]
     assert "holds no model" in refused(capsys, nothing)
     tuned = tmp_path / "tuned"
@@ -434,6 +441,9 @@ def test_compress_refuses(files, trained, capsys):
     assert "unrecognized arguments: --unknown 1" in capsys.readouterr().err
     error = refused(capsys, compress_arguments(files, trained, "--strategy", "ptqq"))
     assert "strategy: is 'ptqq'" in error
+    for option, value in (("--seed", "-1"), ("--logging_steps", "0"), ("--warmup_ratio", "5")):
+        error = refused(capsys, compress_arguments(files, trained, option, value))
+        assert option.strip("-") in error
     files["dev"].write_text("text\tlabel\n房间\t一般\n", encoding="utf-8")
     assert "line 2" in refused(capsys, compress_arguments(files, trained))
     assert not files["out"].exists() or not list(files["out"].glob("*.pdmodel"))

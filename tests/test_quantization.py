@@ -201,6 +201,17 @@ def test_calibration_data_that_do_not_fit_are_refused(calibration, message, sour
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize("algo", ["abs_max", "hist"])
+def test_weights_that_are_no_numbers_are_refused(algo, tmp_path):
+    model = make_model()
+    weight = model.ernie.encoder.layers[0].linear1.weight
+    weight[0, 0] = float("nan")  # INT8 has no NaN: the quantized model would answer anything
+    source = export_model(model, tmp_path / "source")
+    with pytest.raises(InputError, match=r"source.*infs or NaNs.*finite weights"):
+        quantize_static(source, tmp_path / "x", make_features(), algo=algo)
+    assert not (tmp_path / "x").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

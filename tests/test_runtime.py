@@ -435,6 +435,11 @@ def test_an_input_error_is_one_line_and_survives_pickling():
     assert str(error) == "a.tsv, line 3: 2 fields; expected text and label"
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == str(error) and copy.line == 3
+    half = runtime.InputError("a.json", 'holds {"\ud800": 0.5}', "names")  # no stream takes it
+    assert (
+        str(half) == 'a.json: holds {"\\ud800": 0.5}; expected names'
+        and half.problem[8] == "\ud800"
+    )
 
 
 def test_atomic_file_appears_whole_or_not_at_all(tmp_path):

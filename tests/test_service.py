@@ -469,6 +469,13 @@ def test_many_connections_that_only_wait_keep_nobody_out(limited):
         connection.close()
 
 
+def test_a_limit_above_what_is_dropped_is_a_limit(predictor, monkeypatch):
+    monkeypatch.setattr("course_lib.deploy.service.MAX_DROPPED", 100)
+    with local(make_app(predictor, Limits(max_body=1000, max_characters=900))) as client:
+        assert client.post("/predict", json={"text": "书" * 50}).status_code == 200
+        assert client.post("/predict", json={"text": "a" * 1001}).status_code == 413
+
+
 def test_who_sends_far_too_much_still_gets_the_answer(limited):
     body = b" " * 20_000_000
     size = f"Content-Length: {len(body)}\r\n\r\n".encode()

@@ -132,9 +132,8 @@ def _train(args: argparse.Namespace) -> None:
 
     with output.claim():
         metrics = fine_tune(splits, output_dir, baseline=True, **shared.values(args, TRAINING))[2]
-    if "baseline" in metrics:
-        line = _baseline_line(metrics["baseline"])
-        print(f"on {metrics['baseline']['split']}: {line}", file=sys.stderr)
+    if baseline := metrics.get("baseline"):
+        print(f"on {baseline['split']}: {_baseline_line(baseline)}", file=sys.stderr)
     python = os.path.relpath(sys.executable) if "VIRTUAL_ENV" not in os.environ else "python"
     next_step = f"{python} -m {PACKAGE} predict --model_dir {output_dir / MODEL_DIR}"
     print(f"now try: {next_step}", file=sys.stderr)
@@ -183,8 +182,7 @@ def _result_lines(results: dict[str, Any]) -> list[str]:
     single = {name: value for name, value in results.items() if isinstance(value, float)}
     told = [f"{name.replace('_', ' ')} {value:.3f}" for name, value in single.items()]
     lines.append(", ".join(told).replace("f1", "F1"))
-    confusion = results.get("confusion", ())
-    wrong = [pair for pair in confusion if pair["label"] != pair["predicted"]]
+    wrong = [pair for pair in results.get("confusion", ()) if pair["label"] != pair["predicted"]]
     lines += ["most often confused:"] * bool(wrong)
     for pair in wrong[:MOST_PAIRS]:
         lines.append(f"{pair['count']:6}  {pair['label']} taken for {pair['predicted']}")

@@ -155,8 +155,7 @@ def _choice(args: argparse.Namespace, taxonomy: tree.Taxonomy) -> dict[str, Any]
         raise InputError("--one_child", "is given with --independent", "one of the two")
     for level in args.one_child or ():
         errors.whole("--one_child", level, 1, len(taxonomy.levels))
-    one_child = args.one_child == [] or args.one_child
-    return {"consistent": not args.independent, "one_child": one_child}
+    return {"consistent": not args.independent, "one_child": args.one_child == [] or args.one_child}
 
 
 def _train(args: argparse.Namespace) -> None:
@@ -268,7 +267,6 @@ def _prune(words: Sequence[str]) -> None:
     trainer = parse_theirs()
     import paddle
 
-    errors.whole("seed", trainer.seed, 0, 2**32 - 1)
     args.params_path = args.params_dir
     args.device = trainer.device if "--device" in args.given else None
     with trust_pickles(args.trust_pickle):

@@ -177,11 +177,13 @@ def parse_arguments(
         parser = PdArgumentParser((load(),), **options)
         for flag, keywords in table.items():  # for the help
             parser.add_argument(flag, **{**keywords, "required": False})
-        trainer, _, unknown = parser.parse_args_into_dataclasses(
-            rest, return_remaining_strings=True, look_for_args_file=False
-        )
+        try:
+            trainer, _, unknown = parser.parse_args_into_dataclasses(rest, True, False)
+        except ValueError as error:
+            raise InputError("arguments", f"do not fit ({error})", "what --help says") from None
         if unknown:
             parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        errors.whole("--seed", trainer.seed, 0, 2**32 - 1)
         trainer.disable_tqdm = trainer.disable_tqdm or not sys.stderr.isatty()
         return trainer
 
@@ -212,8 +214,7 @@ def _layout(args: argparse.Namespace, trained: dict[str, Any] | None) -> tuple[s
     Raises:
         InputError: an option does not fit the task, or the file of names cannot be used.
     """
-    task = args.task or ("pair" if args.text_pair_column else "text")
-    task = task if trained is None else trained["task"]
+    task = (trained or vars(args))["task"] or ("pair" if args.text_pair_column else "text")
     if args.text_pair_column and task not in COLUMNS:
         raise InputError("--text_pair_column", f"is given for --task {task}", "--task pair")
     fields = {name: getattr(args, name) for name in vars(Layout()) if getattr(args, name)}
@@ -295,7 +296,7 @@ def trained_config(model_dir: str, wanted: str | None = None) -> dict[str, Any]:
     """
     path = Path(model_dir)
     static = any(path.glob("*.pdmodel")) or path.suffix == ".pdmodel"
-    static = static or path.with_name(f"{path.name}.pdmodel").is_file()
+    static = static or Path(f"{path}.pdmodel").is_file()
     if not static and not (path / "config.json").is_file():
         path = path / MODEL_DIR
     file = (path if path.is_dir() else path.parent) / ("deploy.json" if static else "config.json")

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..deploy.files import PROGRAM, WEIGHTS, check_file, describe
 from ..models.pickles import failure_named
 
+import numpy as np
 import paddle
 
 
@@ -42,12 +43,15 @@ def load_program(
         The program, the names of its inputs, and its outputs.
 
     Raises:
-        InputError: the files are damaged, or are not those that deploy.json describes.
+        InputError: the files are damaged or not those that deploy.json describes; a weight is NaN.
     """
     for ending in (PROGRAM, WEIGHTS):
         check_file(prefix.with_name(prefix.name + ending), describe(prefix))
-    with failure_named(prefix, "cannot be loaded", "what export_model wrote"):
-        return tuple(paddle.static.load_inference_model(str(prefix), executor))
+    with failure_named(prefix, "cannot be loaded", "what export_model wrote, of finite weights"):
+        loaded = paddle.static.load_inference_model(str(prefix), executor)
+        for weight in loaded[0].state_dict().values():
+            np.asarray_chkfinite(np.array(weight))  # rounding to INT8 would hide a NaN
+        return tuple(loaded)
 
 
 @contextlib.contextmanager

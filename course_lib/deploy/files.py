@@ -34,7 +34,7 @@ MULTI_LABEL = "multi_label"
 
 def file_of(prefix: Path, ending: str) -> Path:
     """The file of a model with this ending; a name may hold dots itself."""
-    return prefix.with_name(prefix.name + ending)
+    return Path(f"{prefix}{ending}")  # with_name stops at "."
 
 
 def find_files(path: str | os.PathLike, endings: Sequence[str] = (PROGRAM, WEIGHTS)) -> Path:

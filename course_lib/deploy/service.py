@@ -153,7 +153,7 @@ async def _read(request: Request, max_body: int) -> bytes:
     A connection that is closed while its client still sends is reset, and the answer may be lost.
     """
     body, size = bytearray(), int(request.headers.get("content-length", 0))
-    if size <= MAX_DROPPED:
+    if size <= max(MAX_DROPPED, max_body):
         size = 0
         async for chunk in request.stream():
             size += len(chunk)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from os import PathLike, fspath
 from typing import Any
 
-_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class InputError(ValueError):

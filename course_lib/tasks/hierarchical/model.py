@@ -113,9 +113,8 @@ class Classifier:
         """
         directory = Path(directory)
         if not _holds_weights(directory):
-            programs = directory.glob(f"*{PROGRAM}") if directory.is_dir() else ()
-            named = directory.with_name(directory.name + PROGRAM)  # the path that export prints
-            if not any(programs) and not named.is_file() and directory.suffix != PROGRAM:
+            named = Path(f"{directory}{PROGRAM}").is_file()  # the path that export prints
+            if not (named or directory.suffix == PROGRAM or any(directory.glob(f"*{PROGRAM}"))):
                 raise InputError(directory, "holds no model", "what train, prune or export wrote")
             predictor = Predictor(directory)
             if predictor.max_length not in (None, max_seq_length or predictor.max_length):
