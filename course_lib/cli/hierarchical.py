@@ -83,7 +83,7 @@ EVALUATE: Table = {
     **CHOICE,
     "--test_file": argument("in dataset_dir, to measure on; dev chose epoch and thresholds"),
     "--bad_case_path": argument("gets the texts with wrong labels", "./bad_case.txt"),
-    "--report_path": argument("gets the figures as JSON"),
+    "--report_path": argument("gets the numbers as JSON"),
     "--skip_train": switch("do not run the model on train_file too"),
 }
 PREDICT: Table = {
@@ -208,7 +208,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     train = None if args.skip_train else tree.report(trained_on, predicted(train_examples), ours)
     print("\n".join(tree.report_lines(figures, train, split)))
     if split == "dev":
-        warning = f"{args.dev_file} chose epoch and thresholds, so its figures are too good"
+        warning = f"{args.dev_file} chose epoch and thresholds, so its scores are too good"
         print(f"warning: {warning}; --test_file measures on other texts", file=sys.stderr)
     wrong = tree.write_bad_cases(args.bad_case_path, examples, labels)
     print(f"{wrong} texts with wrong labels: {args.bad_case_path}", file=sys.stderr)

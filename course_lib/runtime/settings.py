@@ -49,11 +49,11 @@ PROFILES = {
         "gpu", None, None, None, 3, 32, 256, None, "Made for one GPU: the whole data set."
     ),
     "smoke": Profile(
-        "smoke", 64, 32, 32, 1, 8, 64, 4, "Proves that the cells run; its figures mean nothing."
+        "smoke", 64, 32, 32, 1, 8, 64, 4, "Proves that the cells run; its numbers mean nothing."
     ),
     # For the tests: what only the gpu profile does, in two steps and without a GPU.
     "rehearsal": Profile(
-        "gpu", 64, 32, 32, 1, 8, 64, 2, "Rehearses the gpu profile; its figures mean nothing."
+        "gpu", 64, 32, 32, 1, 8, 64, 2, "Rehearses the gpu profile; its numbers mean nothing."
     ),
 }
 

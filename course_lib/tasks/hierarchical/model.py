@@ -225,7 +225,7 @@ def train(
         lines: print a line to standard error at each log.
 
     Returns:
-        The best model, its thresholds tuned on dev, and {"best_step", "dev": the Trainer's figures
+        The best model, its thresholds tuned on dev, and {"best_step", "dev": the Trainer's numbers
         at 0.5, "dev_tuned": "accuracy", "micro_f1" and "macro_f1" with thresholds and `decode`,
         "history": a Trainer's log}. In a launch all but the first process return None and {}.
 

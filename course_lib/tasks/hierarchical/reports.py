@@ -1,4 +1,4 @@
-"""How good predicted sets of labels are: the guide's report, in scikit-learn's figures."""
+"""How good predicted sets of labels are: the guide's report, in scikit-learn's metrics."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def brief(true: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
 
 
 def report(true: Rows, predicted: Rows, taxonomy: Taxonomy, train: Rows | None = None) -> dict:
-    """All the figures of the guide's report, 0 to 1.
+    """All the numbers of the guide's report, 0 to 1.
 
     Micro counts all decisions together, so frequent labels weigh most. Macro is the mean over
     labels, each weighing the same, those without an example among `true` included, with F1 0.
