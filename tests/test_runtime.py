@@ -1,6 +1,5 @@
 """Tuning, device, profiles, seeding; each import order and tuning in a process of its own."""
 
-import importlib.util
 import json
 import os
 import platform
@@ -138,7 +137,6 @@ def test_paddle_before_course_lib_warns_and_names_the_fix():
 def test_mkl_is_set_on_amd_with_avx2_or_avx512(vendor, flags, expected, monkeypatch):
     monkeypatch.setattr(machine, "cpu", lambda: machine.CPU(vendor, "", frozenset(flags)))
     monkeypatch.setattr(tuning.sys, "modules", {})
-    monkeypatch.setattr(tuning, "_avx512_runs", lambda cpu: True)
     monkeypatch.delenv("MKL_DEBUG_CPU_TYPE", raising=False)
     try:
         detail = tuning._mkl()
@@ -147,63 +145,6 @@ def test_mkl_is_set_on_amd_with_avx2_or_avx512(vendor, flags, expected, monkeypa
     finally:
         os.environ.pop("MKL_DEBUG_CPU_TYPE", None)  # monkeypatch restores what was there before
     assert detail == expected
-
-
-PROBES = {  # what stands in the place of the computation, whether it is trusted, what is kept
-    "right": ("print('right')", True, "right"),
-    "wrong": ("print('wrong')", False, "wrong"),
-    "illegal instruction": ("import os; os.kill(os.getpid(), 4)", False, "wrong"),
-    "type": ("import os; print({'7': 'right'}[os.environ['MKL_DEBUG_CPU_TYPE']])", True, "right"),
-}
-
-
-@pytest.mark.parametrize("probe", PROBES)
-def test_avx512_is_tried_once_and_the_answer_kept(probe, tmp_path, monkeypatch):
-    code, trusted, text = PROBES[probe]
-    cpu = machine.CPU("AuthenticAMD", "a model", tuning.AVX512)
-    monkeypatch.setattr(tuning, "_PROBE", code)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert tuning._avx512_runs(cpu) is trusted
-    (kept,) = (tmp_path / "course_lib").iterdir()
-    assert kept.read_text() == text
-
-    def refuse(*_, **__):
-        raise AssertionError("tried again")
-
-    with monkeypatch.context() as inner:
-        inner.setattr(subprocess, "run", refuse)
-        assert tuning._avx512_runs(cpu) is trusted
-        with pytest.raises(AssertionError, match="tried again"):
-            tuning._avx512_runs(machine.CPU("AuthenticAMD", "another model", tuning.AVX512))
-
-
-def test_avx512_needs_no_cache_and_what_never_ran_is_not_kept(tmp_path, monkeypatch):
-    cpu = machine.CPU("AuthenticAMD", "a model", tuning.AVX512)
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(tuning, "_PROBE", "print('right')")
-    assert tuning._avx512_runs(cpu)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(tuning.sys, "executable", str(tmp_path / "none"))
-    assert not tuning._avx512_runs(cpu)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_the_matrix_product_of_the_probe_is_right_here():
-    libs = Path(importlib.util.find_spec("paddle").origin).parent / "libs"
-    if not (libs / "libmklml_intel.so").exists():
-        pytest.skip("another MKL")
-    command = [sys.executable, "-I", "-S", "-c", tuning._PROBE, str(libs)]
-    environment = {**BARE, "MKL_DEBUG_CPU_TYPE": "5"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "right\n", done.stderr
-
-
-def test_nothing_is_tried_where_the_step_is_switched_off(tmp_path):
-    for steps, variables in (("zlib", {}), ("1", {"MKL_DEBUG_CPU_TYPE": "5"})):
-        cache = {"XDG_CACHE_HOME": str(tmp_path), "COURSE_TUNING": steps}
-        assert not applied(**cache, **variables)["mkl"]["applied"]
-    assert not list(tmp_path.iterdir())
 
 
 def test_map_with_workers_survives():

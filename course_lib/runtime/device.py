@@ -97,11 +97,7 @@ def _explain(card: machine.GPU, status: str, end: str, output: str) -> tuple[str
 
 
 def chosen_device(name: str | None = None) -> tuple[str, int]:
-    """Return kind ("cpu", "gpu" or "auto") and index of what `name` or COURSE_DEVICE asks for.
-
-    Raises:
-        InputError: it is none of cpu, gpu, gpu:N and auto.
-    """
+    """Return kind ("cpu", "gpu" or "auto") and index of what `name` or COURSE_DEVICE asks for."""
     where = "device" if name is not None else "COURSE_DEVICE"
     name = name or os.environ.get("COURSE_DEVICE") or "auto"
     match = re.fullmatch(r"(auto|cpu|(?:gpu|cuda)(?::(\d+))?)", name.strip().lower())

@@ -36,11 +36,7 @@ class InputError(ValueError):
 
 
 def whole(name: str, value: Any, min_: int, max_: float = math.inf) -> int:
-    """Return a whole number as an int, NumPy's too; raise InputError about `name` otherwise.
-
-    Raises:
-        InputError: another type, a bool, or a number out of bounds.
-    """
+    """Return a whole number as an int, NumPy's too; raise InputError about `name` otherwise."""
     fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not fits or not min_ <= value <= max_:
         bounds = f" from {min_} to {max_}" if max_ < math.inf else f" of at least {min_}"

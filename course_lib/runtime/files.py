@@ -39,8 +39,6 @@ def read_bytes(path: str | os.PathLike) -> bytes:
             pipe, which have no end.
     """
     path = Path(path)
-    if "\0" in str(path):
-        raise InputError(repr(str(path)), "is not a file name", "a path without NUL")
     try:
         if path.is_dir():
             raise InputError(path, "is a directory", "a file")
@@ -259,9 +257,6 @@ def temporary_in(
     Args:
         name: what is made: a part of the temporary name.
         named: what errors name instead of `directory`.
-
-    Raises:
-        InputError: the disk is full, or the directory cannot be written.
     """
     named, temporary = named or directory, _temporary(Path(directory, name))
     with writing(named):
@@ -301,11 +296,7 @@ def _hold(path: str | os.PathLike) -> IO | None:
 
 @contextmanager
 def lock_directory(output_dir: str | os.PathLike) -> Iterator[None]:
-    """Hold a directory, made if it is not there, for one process.
-
-    Raises:
-        InputError: another process holds it.
-    """
+    """Hold a directory, made if it is not there; an InputError where another process holds it."""
     Path(output_dir).mkdir(parents=True, exist_ok=True)
     lock = _hold(Path(output_dir, LOCK))
     if lock is None:
@@ -321,9 +312,6 @@ def scratch_dir(name: str) -> Path:
     A process that was killed (nbval kills each kernel) cannot remove its directory, so the next
     call does, of whatever name; a chapter leaves up to 1 GB. Systems without locks, such as
     Windows, keep it. The lock lies beside the directory: copies of it are not cleared.
-
-    Raises:
-        InputError: nothing can be written there.
     """
     with writing("TMPDIR"):
         place = Path(tempfile.gettempdir())
@@ -352,11 +340,7 @@ def _clear_scratch(place: Path) -> None:
 
 
 def check_writable(directory: str | os.PathLike) -> None:
-    """Refuse, before the work whose results it is to hold, a directory that cannot be written.
-
-    Raises:
-        InputError: it is a file or below one, or it or the nearest place above it is not writable.
-    """
+    """Refuse, before the work whose results it is to hold, a directory that cannot be written."""
     path = Path(directory).absolute()
     existing = next(place for place in (path, *path.parents) if place.exists())
     if not existing.is_dir():
@@ -374,13 +358,12 @@ def _temporary(target: Path) -> Path:
 def writing(path: str | os.PathLike, only: frozenset[int] | None = None) -> Iterator[None]:
     """Turn what the system says of a place that cannot be written into an InputError.
 
+    It names the place and how much room is left there.
+
     Args:
         path: the place, for the message.
         only: the error numbers to translate (`FULL`): what is written to `path` may fail for
             other reasons, which are not about `path`.
-
-    Raises:
-        InputError: naming the place and how much room is left there.
     """
     try:
         yield

@@ -38,11 +38,7 @@ def _describe(file: Path) -> dict[str, int | str]:
 
 
 def verify_files(directory: Path, files: Mapping[str, Mapping], expected: str = COMPLETE) -> None:
-    """Compare the files in a directory with what `describe_files` wrote of them.
-
-    Raises:
-        InputError: naming the first file that is missing or differs.
-    """
+    """Refuse a directory where a file is missing or not as `describe_files` wrote of it."""
     for name, record in sorted(files.items()):
         file, reason = directory / name, ""
         if not file.is_file():
@@ -63,11 +59,7 @@ def write_manifest(directory: Path, files: Mapping[str, Mapping] | None = None, 
 
 
 def read_manifest(directory: Path, expected: str = COMPLETE) -> dict[str, dict]:
-    """Return size and SHA-256 of each file that a directory's manifest lists, by name.
-
-    Raises:
-        InputError: it is missing or damaged.
-    """
+    """Return size and SHA-256 of each file that a directory's manifest lists, by name."""
     file = directory / MANIFEST
     try:
         files = read_json(file, expected)["files"].items()

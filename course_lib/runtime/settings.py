@@ -59,11 +59,7 @@ PROFILES = {
 
 
 def profile() -> Profile:
-    """Return the profile that `COURSE_PROFILE` names: cpu (the default), gpu, smoke or rehearsal.
-
-    Raises:
-        InputError: there is no profile of that name.
-    """
+    """The profile that `COURSE_PROFILE` names: cpu (the default), gpu, smoke or rehearsal."""
     name = os.environ.get("COURSE_PROFILE", "").strip() or "cpu"
     if name not in PROFILES:
         raise InputError("COURSE_PROFILE", f"is {name!r}", f"one of {', '.join(PROFILES)}")
@@ -71,11 +67,7 @@ def profile() -> Profile:
 
 
 def data_dir() -> Path:
-    """Return the repository's data/ directory, or what `COURSE_DATA` names instead.
-
-    Raises:
-        InputError: `COURSE_DATA` is set, and no such directory exists.
-    """
+    """Return the repository's data/ directory, or what `COURSE_DATA` names instead."""
     named = os.environ.get("COURSE_DATA")
     if not named:
         return Path(__file__).resolve().parents[2] / "data"
@@ -90,9 +82,6 @@ def seed_everything(seed: int = 42) -> int:
 
     CPU training is then reproducible to the bit at a fixed number of threads: other thread counts
     and another MKL code path add the same numbers in another order.
-
-    Raises:
-        ValueError: `seed` is not within 0 .. 2**32 - 1, the range that NumPy accepts.
     """
     import numpy as np
     import paddle

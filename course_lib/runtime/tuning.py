@@ -8,7 +8,6 @@ has set are never overridden.
 """
 
 import contextlib
-import hashlib
 import importlib.util
 import os
 import platform
@@ -18,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from . import files, imports, machine, stack
+from . import imports, machine, stack
 from .errors import InputError
 
 # Children inherit these, so a process that compares tuned with untuned runs has to remove them
@@ -27,21 +26,6 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_DEBUG_CPU_TYPE")
 
 # What MKL's code for AVX-512 uses.
 AVX512 = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"})
-
-# One matrix product in the MKL that paddle brings, which needs neither paddle nor NumPy: a code
-# path that the processor does not have ends the process.
-_PROBE = """
-import ctypes, os, sys
-libs, n = sys.argv[1], 133
-ctypes.CDLL(os.path.join(libs, "libiomp5.so"), ctypes.RTLD_GLOBAL)
-mkl = ctypes.CDLL(os.path.join(libs, "libmklml_intel.so"))
-values = [[i * 7 % 13 + j * 5 % 11 - 10 for j in range(n)] for i in range(n)]
-a, c = (ctypes.c_float * n**2)(*sum(values, [])), (ctypes.c_float * n**2)()
-mkl.cblas_sgemm(101, 111, 111, n, n, n, ctypes.c_float(1), a, n, a, n, ctypes.c_float(0), c, n)
-columns, rows = list(zip(*values)), (0, 70, n - 1)
-right = [[sum(x * y for x, y in zip(values[i], column)) for column in columns] for i in rows]
-print("right" if [c[i * n : i * n + n] for i in rows] == right else "wrong")
-"""
 
 # mallopt parameters: name and number (malloc.h), and our value in MiB. 32 MiB is the largest
 # threshold that glibc accepts on 64-bit systems.
@@ -97,8 +81,7 @@ def _threads() -> str:
 def _mkl() -> str:
     """Give MKL's code for AVX-512 or AVX2 to AMD processors; MKL itself gives them its slowest.
 
-    AVX-512 is type 7 (type 6 crashes). A child process tries it first, once per processor and
-    library; the answer is kept in the user's directory of caches.
+    AVX-512 is type 7; type 6 is for other instructions, and crashes.
     """
     cpu = machine.cpu()
     if cpu.vendor != "AuthenticAMD":
@@ -107,34 +90,9 @@ def _mkl() -> str:
         raise _Skipped("this processor has no AVX2")
     _before_paddle()
     _unless_set("MKL_DEBUG_CPU_TYPE")
-    number, name = ("7", "AVX-512") if cpu.flags >= AVX512 and _avx512_runs(cpu) else ("5", "AVX2")
+    number, name = ("7", "AVX-512") if cpu.flags >= AVX512 else ("5", "AVX2")
     os.environ["MKL_DEBUG_CPU_TYPE"] = number
     return f"MKL_DEBUG_CPU_TYPE={number} ({name})"
-
-
-def _avx512_runs(cpu: machine.CPU) -> bool:
-    paddle = importlib.util.find_spec("paddle")
-    libs = Path(paddle.origin if paddle and paddle.origin else "").parent / "libs"
-    library = libs / "libmklml_intel.so"
-    if not library.is_file():
-        return False
-    key = repr((_PROBE, cpu.model, sorted(cpu.flags), str(library), library.stat().st_size))
-    name = f"mkl-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    kept = Path(caches, "course_lib", name)
-    with contextlib.suppress(OSError):
-        return kept.read_text() == "right"
-    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(libs)]
-    try:
-        status, output, _ = machine.run(command, 60, MKL_DEBUG_CPU_TYPE="7", OMP_NUM_THREADS="1")
-    except OSError:
-        return False
-    if status is None:
-        return False  # a hang says nothing about the processor, so it is not kept
-    answer = "right" if status == 0 and output == "right\n" else "wrong"
-    with contextlib.suppress(OSError, InputError), files.atomic_file(kept) as file:
-        file.write(answer)
-    return answer == "right"
 
 
 def _malloc() -> str:
@@ -201,9 +159,6 @@ def prepare() -> None:
 
     A step that does not apply here is skipped; `applied` says why. When paddle has been imported
     already, a warning names the remedy, because the import is what the steps have to precede.
-
-    Raises:
-        InputError: `COURSE_TUNING` names an unknown step.
     """
     if _applied:
         return
