@@ -20,9 +20,6 @@ accepted, it must have answered, and the clients must have got.
 `malformed`: so many requests of the kinds in `bad_requests`. Each must get a status of 4xx, and the
 service must answer the next good one.
 
-`hostile`: the same load while 500 other connections send half a request and wait, and come back
-whenever they are closed; `ratio` is its 95th percentile over that of the quiet service.
-
 `agreement`: of the engines with the model in Python, on the whole dev split.
 """
 
@@ -39,10 +36,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
 from pathlib import Path
 
 import course_lib  # noqa: F401 - before paddle
@@ -77,7 +72,6 @@ def main() -> None:
         result |= throughput(paths, args)
         result |= stopped(paths, args)
         result |= malformed(paths, args)
-        result |= hostile(paths, args)
         result |= agreement(paths, args)
     result |= {"clients": CLIENTS, "requests": args.requests, "rounds": args.rounds}
     result |= {"threads": args.threads, "max_batch": args.max_batch}
@@ -294,53 +288,6 @@ def stopped(paths: dict[str, Path], args: argparse.Namespace) -> dict:
     counts = {"accepted": told["accepted"], "answered": len(run["answers"]), "exit_status": status}
     counts |= {"lost": told["accepted"] - len(run["answers"])}
     return {"after_sigterm": counts | {name: run[name] for name in ("refused", "broken")}}
-
-
-def hostile(paths: dict[str, Path], args: argparse.Namespace) -> dict:
-    from course_lib.data import load_reviews
-
-    texts = [example["text"] for example in load_reviews("train", max_examples=2000)]
-    texts = [text for text in texts if len(text) <= 50 and text.isprintable()]
-    with running(paths["small"], "--threads", str(args.threads)) as (url, _):
-        load(url, texts)  # warms up
-        quiet = load(url, texts)
-        with waiting_connections(urllib.parse.urlsplit(url).port) as opened:
-            attacked = load(url, texts)
-    p95 = {"quiet": quiet["p95_ms"], "attacked": attacked["p95_ms"]}
-    counts = {"opened": len(opened), "requests": len(texts), "answered": len(attacked["answers"])}
-    return {"hostile": counts | {"p95_ms": p95, "ratio": round(p95["attacked"] / p95["quiet"], 2)}}
-
-
-@contextlib.contextmanager
-def waiting_connections(port: int, number: int = 500) -> Iterator[list[int]]:
-    """Keep so many half-sent requests open inside the block; yields a row for each one opened."""
-    opened: list[int] = []
-    stop = threading.Event()
-
-    def attack() -> None:
-        with selectors.DefaultSelector() as selector:
-            while not stop.is_set():
-                for _ in range(number - len(selector.get_map())):
-                    connection = socket.create_connection(("127.0.0.1", port), timeout=30)
-                    with contextlib.suppress(ConnectionError):
-                        connection.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nX: ")
-                    selector.register(connection, selectors.EVENT_READ)
-                    opened.append(1)
-                for key, _ in selector.select(0.1):  # an answer, or the end
-                    selector.unregister(key.fileobj)
-                    key.fileobj.close()
-            for key in list(selector.get_map().values()):
-                key.fileobj.close()
-
-    thread = threading.Thread(target=attack)
-    thread.start()
-    while len(opened) < number and thread.is_alive():
-        time.sleep(0.01)
-    try:
-        yield opened
-    finally:
-        stop.set()
-        thread.join()
 
 
 def bad_requests() -> list[tuple[str, bytes, bool]]:

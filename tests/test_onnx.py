@@ -34,37 +34,6 @@ def converted(source, tmp_path_factory):
     return path
 
 
-def contents(directory):
-    files = {path.name: path.read_bytes() for path in directory.iterdir()}
-    return files | {name: json.loads(files[name]) for name in files if name.endswith(".json")}
-
-
-@pytest.mark.parametrize("failure", [KeyboardInterrupt(), InputError("x", "lacks it", "more")])
-def test_an_export_that_is_not_converted_leaves_the_older_one(
-    source, converted, failure, tmp_path, monkeypatch
-):
-    model, tokenizer = source
-    path = export_model(model, tmp_path / "both", tokenizer, 64, onnx=True)
-    assert contents(path.parent).keys() == contents(converted.parent).keys()
-    at_once, afterwards = (Predictor(one, "onnx").predict(TEXTS) for one in (path, converted))
-    np.testing.assert_array_equal(at_once, afterwards)
-    (path.parent / "notes.txt").write_text("mine")
-    before, seen = contents(path.parent), []
-
-    def fail(source):
-        seen.extend(file.name for file in source.parent.iterdir())
-        raise failure
-
-    monkeypatch.setattr("course_lib.deploy.onnx.convert", fail)
-    for directory in (path.parent, tmp_path / "new"):
-        with pytest.raises(type(failure)) as raised:
-            export_model(model, directory, tokenizer, 32, onnx=True)
-        if isinstance(failure, InputError):
-            assert raised.value.where == str(directory / "model.onnx")
-    assert seen.count("model.pdmodel") == 2, "the failure comes when the program is made"
-    assert contents(path.parent) == before and not contents(tmp_path / "new")
-
-
 def test_the_backbone_gives_the_same_probabilities_as_in_python(tmp_path):
     """On some dev reviews; benchmarks/serving.py compares the whole split."""
     paddle.seed(5)

@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from course_lib.deploy import export_model
+from course_lib.deploy import convert, export_model
 from course_lib.models import load_backbone
 
 import paddle
@@ -35,7 +35,10 @@ def export(directory: Path, several: bool = False, onnx: bool = False) -> Path:
         if weight.ndim == 2:
             weight.set_value(paddle.randn(weight.shape) * 0.5)  # so that texts differ
     thresholds = dict(zip(LABELS, [0.5, 0.7, 0.95], strict=True)) if several else None
-    return export_model(model, directory, tokenizer, 32, thresholds=thresholds, onnx=onnx)
+    path = export_model(model, directory, tokenizer, 32, thresholds=thresholds)
+    if onnx:
+        convert(path)
+    return path
 
 
 def rows() -> list[dict]:

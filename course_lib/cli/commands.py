@@ -255,7 +255,9 @@ def _export(args: argparse.Namespace) -> None:
     output = OutputDir(output_dir, "export")
     model, tokenizer, length = _load(config)
     with output.claim():
-        deploy.export_model(model, output_dir, tokenizer, length, onnx=args.onnx)
+        path = deploy.export_model(model, output_dir, tokenizer, length)
+        if args.onnx:
+            deploy.convert(path)
     files = sorted(file.name for file in output_dir.iterdir() if file.name not in (MARKER, LOCK))
     shared.print_json({"task": "export", "output_dir": str(output_dir), "files": files})
 

@@ -16,7 +16,7 @@ from ..data.kinds import KINDS, find_task
 from ..models.files import save_tokenizer
 from ..models.patches import quiet_paddlenlp
 from ..runtime import InputError
-from .files import MULTI_LABEL, ONNX, file_of, new_files, write_description
+from .files import MULTI_LABEL, file_of, new_files, write_description
 
 import paddle
 from paddlenlp.transformers import PretrainedModel
@@ -30,7 +30,6 @@ def export_model(
     input_spec: Sequence[paddle.static.InputSpec] | None = None,
     name: str = "model",
     thresholds: Mapping[str, float] | None = None,
-    onnx: bool = False,
 ) -> Path:
     """Write `name`.pdmodel (the program) and `name`.pdiparams (the weights).
 
@@ -47,15 +46,13 @@ def export_model(
             int64 of shape [batch_size, seq_len], both free.
         thresholds: probability from which a label is given, by label, for a classifier whose
             `config.problem_type` is "multi_label_classification"; None means 0.5 for all.
-        onnx: also write `name`.onnx, see `course_lib.deploy.convert`.
 
     Returns:
         The files' common path, without endings.
 
     Raises:
         InputError: a model of another task, a `max_length` that it has no positions for, thresholds
-            that do not fit its labels, a directory that cannot be written or holds another model,
-            or with `onnx` an operator that paddle2onnx lacks.
+            that do not fit its labels, a directory that cannot be written or holds another model.
     """
     config = getattr(model, "config", None)
     task = find_task(type(model).__name__, getattr(config, "task", None))
@@ -96,14 +93,6 @@ def export_model(
                 saved.architectures, saved.dtype = [type(model).__name__], "float32"
                 saved.save_pretrained(str(temporary))
         write_description(temporary, description)
-        if onnx:
-            from .onnx import convert  # loads onnxruntime
-
-            try:
-                convert(temporary / name)
-            except InputError as error:  # it names a file that goes now
-                place = Path(directory, name + ONNX)
-                raise InputError(place, error.problem, error.expected) from error
     return Path(directory, name)
 
 

@@ -42,9 +42,6 @@ def find_files(path: str | os.PathLike, endings: Sequence[str] = (PROGRAM, WEIGH
 
     Args:
         endings: of the files that are needed; the first one's names are looked for.
-
-    Raises:
-        InputError: nothing is there, or several models and none is called "model".
     """
     path, first = Path(path), endings[0]
     expected = f"what {'deploy.onnx.convert' if first == ONNX else 'export_model'} wrote"
@@ -77,15 +74,7 @@ class _Record(BaseModel, strict=True):
 class _Description(BaseModel, strict=True):
     """What deploy.json may say; older exports lack some keys, and others may be there, too."""
 
-    task: (
-        Literal[
-            "sequence classification",
-            "pair classification",
-            "token classification",
-            "question answering",
-        ]
-        | None
-    ) = None
+    task: str | None = None
     problem: Literal["single_label", "multi_label"] | None = None
     labels: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = None
     thresholds: list[Annotated[float, Field(ge=0, le=1)]] | None = None
@@ -110,11 +99,7 @@ class _Description(BaseModel, strict=True):
 
 
 def describe(prefix: Path) -> dict:
-    """What deploy.json says beside a program; empty where there is none.
-
-    Raises:
-        InputError: it is damaged, or says what cannot be.
-    """
+    """What deploy.json says beside a program; empty where there is none."""
     file = prefix.parent / DESCRIPTION
     if not file.is_file():
         return {}
@@ -146,9 +131,6 @@ def check_file(file: Path, description: dict) -> None:
     """Refuse a model file of another size or hash than deploy.json has of it.
 
     A file that it says nothing of is let pass: older exports have no such record.
-
-    Raises:
-        InputError: the file is cut off or another one.
     """
     record = description.get("files", {}).get(file.name)
     if record is not None:
@@ -157,11 +139,7 @@ def check_file(file: Path, description: dict) -> None:
 
 
 def copy_companions(prefix: Path, directory: Path) -> None:
-    """Copy deploy.json and the tokenizer's files that lie beside a program.
-
-    Raises:
-        InputError: one of them is not as it was exported; its copy's record would hide that.
-    """
+    """Copy deploy.json and the tokenizer's files that lie beside a program."""
     description = describe(prefix)
     for name in (*VOCABULARIES, DESCRIPTION):
         if (prefix.parent / name).is_file():
@@ -262,9 +240,6 @@ def _are_whole(program: framework_pb2.ProgramDesc, file: Path) -> bool:
     """Whether a program's file of weights holds all of them, which Paddle's writer does not ask.
 
     A tensor is a version, levels of detail, a description of its type and sizes, and its numbers.
-
-    Raises:
-        DecodeError: a description is damaged.
     """
     names = {value.name for value in program.blocks[0].vars if value.persistable}
     size = file.stat().st_size if file.is_file() else 0

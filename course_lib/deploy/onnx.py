@@ -102,11 +102,7 @@ def _name_sizes(graph: onnx.GraphProto) -> None:
 
 
 class OnnxEngine:
-    """An ONNX file, loaded; it has what `PaddleEngine` has.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """An ONNX file, loaded; it has what `PaddleEngine` has."""
 
     quantized = int8 = False
 

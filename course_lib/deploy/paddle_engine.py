@@ -28,9 +28,6 @@ class PaddleEngine:
 
     The other arguments, `quantized` and `int8` are as for `Predictor`; `types`, `rows` and
     `positions` are the `inputs`, `rows` and `positions` of `deploy.program.Program`.
-
-    Raises:
-        InputError: the files are damaged; `int8` without `mkldnn`.
     """
 
     def __init__(self, prefix: Path, int8: bool | None, threads: int, mkldnn: bool) -> None:

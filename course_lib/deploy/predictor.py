@@ -123,11 +123,7 @@ class Predictor:
 
     @cached_property
     def tokenizer(self):
-        """The tokenizer that lies beside the model.
-
-        Raises:
-            InputError: there is none, or its files are damaged or not those of the export.
-        """
+        """The tokenizer that lies beside the model."""
         return read_unmixed(self.path.parent, self._load_tokenizer)
 
     def _load_tokenizer(self):
@@ -144,11 +140,7 @@ class Predictor:
 
     @property
     def task(self) -> Task:
-        """The task that it was exported for.
-
-        Raises:
-            InputError: none that the course knows, or the names of the classes are missing.
-        """
+        """The task that it was exported for."""
         kind = self.description.get("task")
         task = next((TASKS[name] for name in KINDS if KINDS[name] == kind), None)
         if task is None or not (self.labels or task.name == "qa"):

@@ -35,11 +35,7 @@ class Program:
 
 
 def read_program(path: Path) -> Program:
-    """Read a .pdmodel file.
-
-    Raises:
-        InputError: it is damaged.
-    """
+    """Read a .pdmodel file."""
     try:
         described = paddle.base.core.ProgramDesc(path.read_bytes())  # keeps its blocks alive
         blocks = [described.block(index) for index in range(described.num_blocks())]

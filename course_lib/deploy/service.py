@@ -7,6 +7,8 @@
 
 The event loop reads and checks requests, a `Batcher` has them answered. What does not fit is
 refused with a status of 400 to 422 and {"error": ...}; what is too much at the moment, with 503.
+Slow and idle connections are not limited here: where strangers reach the service, put a proxy such
+as nginx before it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,6 @@ from ..runtime import InputError
 from ..runtime.visible import is_blank
 from .batcher import Batcher, Limits, Refused
 from .predictor import Predictor
-from .protocol import PATIENCE, LimitedProtocol
 
 import uvicorn
 from fastapi import Depends, FastAPI, Request
@@ -35,6 +36,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+PATIENCE = 10  # seconds that the body of a request may take
 MAX_DROPPED = 2**26  # bytes of a body that are read at most, so that its client gets an answer
 GRACE = 30  # seconds that accepted requests have to be answered in, once the service is to stop
 PAGE = Path(__file__).with_name("page.html")
@@ -231,7 +233,6 @@ def serve(app: FastAPI, listener: socket.socket) -> None:
     """
     config = uvicorn.Config(
         app,
-        http=LimitedProtocol,
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=GRACE,
@@ -244,11 +245,7 @@ def serve(app: FastAPI, listener: socket.socket) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take an address, before a model is loaded for it; port 0 means any free one.
-
-    Raises:
-        InputError: it cannot be had.
-    """
+    """Take an address, before a model is loaded for it; port 0 means any free one."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
