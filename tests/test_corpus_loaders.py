@@ -173,13 +173,6 @@ def test_no_entity_is_cut(monkeypatch):
     assert len(example(1)["tokens"]) == 251 and not any(example(1)["labels"])
 
 
-@pytest.mark.parametrize("line", [0, -1, 10**9])
-def test_a_line_that_is_not_there(line):
-    for read in (people_daily.text, people_daily.example):
-        with pytest.raises(IndexError, match="expected 1 to 19,484"):
-            read(line)
-
-
 # ---- the review tree: labels as paths, the rules, the labels by reading, the published figures
 
 

@@ -106,9 +106,6 @@ def map_by_length(
 
     Returns:
         The results, in the order of `rows`.
-
-    Raises:
-        InputError: `batch_size` is below 1, which would give no results.
     """
     errors.whole("batch_size", batch_size, 1)
     order = sorted(range(len(rows)), key=lambda index: length(rows[index]))

@@ -105,11 +105,7 @@ def load_cloze(
 
 
 def frozen(split: str) -> list[Question]:
-    """The chosen questions of a split in their mixed order.
-
-    Raises:
-        InputError: data/cloze/questions.json is missing or damaged.
-    """
+    """The chosen questions of a split in their mixed order."""
     chosen = json.loads(read_shipped("cloze/questions.json"))["splits"][split]
     return sorted((Question(*place) for place in chosen), key=lambda question: question.order)
 

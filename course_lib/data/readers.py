@@ -25,7 +25,10 @@ MAX_LABEL = 100  # characters
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 _MARKS = re.compile("(?:^|(?<=[\r\n]))\ufeff+")
-_NO_FILE_ENCODINGS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined")
+_WIDE = {  # in this order: the mark of UTF-32 begins with that of UTF-16
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -53,13 +56,11 @@ def _decode(content: bytes, where: str | os.PathLike, encoding: str | None) -> s
     try:
         name = codecs.lookup(encoding).name
         " ".encode(encoding)  # "hex" and the like are codecs, but not of text
-        if name.replace("_", "-") in _NO_FILE_ENCODINGS:
-            raise LookupError
     except (LookupError, ValueError, TypeError):
         raise InputError("encoding", f"unknown ({encoding!r})", '"utf-8" or "gb18030"') from None
-    wide, hint = _wide(content)
+    wide = next((wide for wide, marks in _WIDE.items() if content.startswith(marks)), "")
     if wide and not name.startswith(wide.lower()):
-        advice = "" if fixed else f", or {_asked(hint)}"
+        advice = "" if fixed else f", or {_asked(wide.lower())}"
         raise InputError(where, f"is {wide}", f"UTF-8 text{advice}", 1)
     if content.startswith(codecs.BOM_UTF8):
         if not name.startswith("utf-8"):
@@ -89,31 +90,6 @@ def _asked(encoding: str) -> str:
     return f'encoding="{encoding}" (--encoding {encoding})'
 
 
-def _wide(content: bytes) -> tuple[str, str]:
-    """UTF-16 or UTF-32 where these bytes are such text, and the name of that encoding."""
-    if content.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-        return "UTF-32", "utf-32"
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "UTF-16", "utf-16"
-    zeros = content.count(0)
-    if zeros > 1 and (4 * zeros > len(content) or not _decodes(content, "utf-8")):
-        for encoding in ("utf-16-le", "utf-16-be"):
-            with contextlib.suppress(UnicodeDecodeError):
-                text = content.decode(encoding)
-                # with its bytes swapped, a tab or a line end is no character of Chinese
-                if "\0" not in text and ("\n" in text or "\t" in text):
-                    return "UTF-16", encoding
-    return "", ""
-
-
-def _decodes(content: bytes, encoding: str) -> bool:
-    try:
-        content.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _line_of(before: str) -> int:
     """The 1-based line on which the text that follows `before` begins."""
     return 1 + len(line_ends(before))
@@ -126,8 +102,9 @@ def line_ends(content: str) -> list[int]:
 
 def _other_encoding(content: bytes, tried: str) -> str:
     for encoding in ("utf-8", "gb18030"):
-        if encoding != tried.removesuffix("-sig") and _decodes(content, encoding):
-            return encoding
+        with contextlib.suppress(UnicodeDecodeError):
+            if encoding != tried.removesuffix("-sig") and "\0" not in content.decode(encoding):
+                return encoding
     return ""
 
 
@@ -139,11 +116,7 @@ def split_lines(content: str) -> list[str]:
 
 
 def read_lines(path: str | os.PathLike) -> list[str]:
-    """The lines of a whole file, as `read_content` and `split_lines` give them.
-
-    Raises:
-        InputError: as `read_content`; there is no line, but a byte order mark alone.
-    """
+    """The lines of a whole file, as `read_content` and `split_lines` give them."""
     lines = split_lines(read_content(path))
     if not lines:
         raise InputError(path, "holds no line", "at least one example")

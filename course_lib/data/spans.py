@@ -1,7 +1,7 @@
 """Entities as spans: read from BIO labels, and looked up in a dictionary of training names."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..runtime import InputError
@@ -29,11 +29,7 @@ def _bio_order(types: Sequence[str]) -> list[str]:
 
 
 def bio_ids(labels: Sequence[int] | np.ndarray, label_list: Sequence[str]) -> np.ndarray:
-    """Label ids of any order as those of the order that `bio_spans` takes by default.
-
-    Raises:
-        InputError: as for `bio_types`.
-    """
+    """Label ids of any order as those of the order that `bio_spans` takes by default."""
     ids = {name: number for number, name in enumerate(_bio_order(bio_types(label_list)))}
     labels = np.asarray(labels, "int64")
     default = np.array([ids[name] for name in label_list])
@@ -108,16 +104,23 @@ def look_up(dataset: Iterable[dict[str, Any]], names: dict[str, int]) -> list[se
         The spans of each example.
     """
     longest = max(map(len, names), default=0)
-    rows = []
-    for example in dataset:
-        text, spans, start = "".join(example["tokens"]), set(), 0
-        while start < len(text):
-            for end in range(min(len(text), start + longest), start, -1):
-                kind = names.get(text[start:end])
-                if kind is not None:
-                    spans.add((start, end, kind))
-                    start = end - 1
-                    break
-            start += 1
-        rows.append(spans)
-    return rows
+    texts = ("".join(example["tokens"]) for example in dataset)
+    return [
+        {(a, b, names[text[a:b]]) for a, b in longest_matches(text, names, longest)}
+        for text in texts
+    ]
+
+
+def longest_matches(text: str, names: Container[str], longest: int) -> Iterator[tuple[int, int]]:
+    """Where names are in a text, from left to right, the longest at each place.
+
+    Args:
+        longest: characters of the longest name.
+    """
+    place = 0
+    while place < len(text):
+        ends = range(min(place + longest, len(text)), place, -1)
+        end = next((end for end in ends if text[place:end] in names), None)
+        if end is not None:
+            yield place, end
+        place = end or place + 1

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate, pairwise
 
+from ...data.spans import longest_matches
 from ...runtime import InputError
 from ...runtime.errors import one_of
 from ...training.prediction import check_texts
@@ -117,15 +118,10 @@ def _longest_match(words: Collection[str]) -> Cut:
     longest = max(map(len, words), default=0)
 
     def split(text: str) -> list[str]:  # PaddleNLP's Trie gives wrong pieces where words overlap
-        pieces, start, place = [], 0, 0
-        while place < len(text):
-            ends = range(min(place + longest, len(text)), place, -1)
-            end = next((end for end in ends if text[place:end] in words), None)
-            if end is None:
-                place += 1
-            else:
-                pieces += [text[start:place], text[place:end]]
-                start = place = end
+        pieces, start = [], 0
+        for begin, end in longest_matches(text, words, longest):
+            pieces += [text[start:begin], text[begin:end]]
+            start = end
         return [*pieces, text[start:]]
 
     return split
