@@ -210,9 +210,6 @@ def _layout(args: argparse.Namespace, trained: dict[str, Any] | None) -> tuple[s
 
     Args:
         trained: the configuration of the model that will read them.
-
-    Raises:
-        InputError: an option does not fit the task, or the file of names cannot be used.
     """
     task = (trained or vars(args))["task"] or ("pair" if args.text_pair_column else "text")
     if args.text_pair_column and task not in COLUMNS:
@@ -290,9 +287,6 @@ def trained_config(model_dir: str, wanted: str | None = None) -> dict[str, Any]:
 
     Returns:
         Its configuration, and "path", "static" (whether it is a program), "task", "labels".
-
-    Raises:
-        InputError: there is none, or it is for another task.
     """
     path = Path(model_dir)
     static = any(path.glob("*.pdmodel")) or path.suffix == ".pdmodel"
@@ -322,11 +316,7 @@ def trained_config(model_dir: str, wanted: str | None = None) -> dict[str, Any]:
 
 
 def check_output(path: str, *inputs: str | Path) -> None:
-    """Refuse, before anything is computed, a place that cannot be written or that is read from.
-
-    Raises:
-        InputError: it is a directory, one of the inputs, or its directory cannot be written.
-    """
+    """Refuse, before anything is computed, a place that cannot be written or that is read from."""
     target = Path(path)
     if target.is_dir():
         raise InputError(path, "is a directory", "the name of a file to write")

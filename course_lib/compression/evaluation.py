@@ -17,11 +17,7 @@ Metric = Callable[[CourseTrainer, paddle.nn.Layer, paddle.io.DataLoader], float]
 
 
 def metric_for(trainer: CourseTrainer) -> Metric:
-    """The metric of the task of a trainer's model: (trainer, model, loader) -> a number.
-
-    Raises:
-        InputError: there is none for the task; labels of entities that are not BIO.
-    """
+    """The metric of the task of a trainer's model: (trainer, model, loader) -> a number."""
     config = getattr(trainer.model, "config", None)
     if getattr(config, "problem_type", None) == "multi_label_classification":
         return _label_f1

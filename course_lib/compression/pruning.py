@@ -93,9 +93,6 @@ def masks(
     Args:
         heads: for each layer [heads], or [batch_size, heads] for one mask per example.
         neurons: for each layer [neurons], or [batch_size, neurons].
-
-    Raises:
-        InputError: as `prunable_layers`.
     """
 
     def multiply(mask: paddle.Tensor, width: int):
@@ -202,11 +199,7 @@ def _batch_loss(
 
 
 def parse_width(value) -> float:
-    """A share of the width to keep: 0.75, "0.75" or "3/4", above 0 and at most 1.
-
-    Raises:
-        InputError: anything else.
-    """
+    """A share of the width to keep: 0.75, "0.75" or "3/4", above 0 and at most 1."""
     try:
         width = float(Fraction(value.strip())) if isinstance(value, str) else float(value)
     except (ValueError, TypeError, ZeroDivisionError):
@@ -245,9 +238,6 @@ def prune(
 
     Returns:
         A model of the same class, see `cut`. Without further training it loses accuracy.
-
-    Raises:
-        InputError: the width keeps no head; as `prunable_layers`.
     """
     best = [
         [np.sort(row[:count]) for row, count in zip(ranks, counts, strict=True)]
@@ -337,9 +327,6 @@ def narrowed(model: paddle.nn.Layer, width: float) -> Iterator[None]:
     """Let a model compute, inside the block, with the first part of its heads and neurons only.
 
     The weights stay whole and get their gradients; what is left out is not computed.
-
-    Raises:
-        InputError: as `prune`.
     """
     with ExitStack() as stack:
         for layer, heads, neurons in zip(prunable_layers(model), *kept(model, width), strict=True):
@@ -369,11 +356,7 @@ class _Part(paddle.nn.Layer):
 
 
 def narrow(model: paddle.nn.Layer, width: float) -> paddle.nn.Layer:
-    """A new, smaller model that computes what `narrowed` lets this one compute.
-
-    Raises:
-        InputError: as `prune`.
-    """
+    """A new, smaller model that computes what `narrowed` lets this one compute."""
     return cut(model, *([range(count) for count in counts] for counts in kept(model, width)))
 
 
@@ -406,9 +389,6 @@ def build(directory: Path, name: str, named_in: Path, kind: Any = None) -> paddl
 
     Args:
         name, named_in, kind: its class, the file that names it, and the class if not PaddleNLP's
-
-    Raises:
-        InputError: PaddleNLP does not have the class, or config.json does not suit it.
     """
     kind = kind or getattr(paddlenlp.transformers, str(name), None)
     if not (isinstance(kind, type) and issubclass(kind, PretrainedModel)):

@@ -59,9 +59,6 @@ def check_options(**options) -> None:
 
     Args:
         options: any of `OPTIONS`, by the names of PaddleNLP's CompressionArguments.
-
-    Raises:
-        InputError: it names the option and the reason.
     """
     for option, value in options.items():
         if value not in OPTIONS[option]:

@@ -239,11 +239,7 @@ def _check_task(
 
 
 def check_same_labels(model: paddle.nn.Layer, directory: str | os.PathLike) -> None:
-    """Refuse weights whose configuration beside them names other classes than the model.
-
-    Raises:
-        InputError: other names, or the same in another order.
-    """
+    """Refuse weights whose configuration beside them names other classes than the model."""
     ours = getattr(getattr(model, "config", None), "id2label", None) or {}
     ours = [ours[index] for index in sorted(ours)]
     file = Path(directory, "config.json")
@@ -279,11 +275,7 @@ def _from_hub(name: str, num_classes: int, config: dict, head: str):
 
 
 def _class_names(path: Path, settings: Mapping) -> list[str]:
-    """The names in a configuration's id2label by id; empty where it has none.
-
-    Raises:
-        InputError: id2label is not a mapping of 0, 1, 2, ... to different names.
-    """
+    """The names in a configuration's id2label by id; empty where it has none."""
     mapping = settings.get("id2label")
     if not mapping:
         return []

@@ -89,9 +89,6 @@ def to_torch(weights: Arrays, model: str = "bert") -> dict[str, np.ndarray]:
     Args:
         weights: by the names of PaddleNLP's BERT or ERNIE.
         model: the prefix of the PyTorch class, "bert" or "ernie".
-
-    Raises:
-        InputError: as for `to_paddle`.
     """
     converted = {}
     for name, array in weights.items():

@@ -67,11 +67,7 @@ def write_weights(path, weights: Arrays, framework: str = "np") -> None:
 
 
 def weight_shapes(path) -> dict[str, tuple[int, ...]]:
-    """Read names and shapes of weights, which shows whether the file is whole and can be read.
-
-    Raises:
-        InputError: as `read_weights`.
-    """
+    """Read names and shapes of weights, which shows whether the file is whole and can be read."""
     if Path(path).suffix != ".safetensors":
         return {name: value.shape for name, value in read_weights(path).items()}
     with damage_named(path, "a .safetensors file"), safe_open(path, framework="np") as file:
@@ -98,9 +94,6 @@ def check_weights(where, shapes: Shapes, wanted: Shapes, expected: str, within: 
         shapes: of the weights in the file, by name.
         wanted: of the model's weights, by name (`shapes_of`).
         within: weights too many are let pass where their names do not begin with this.
-
-    Raises:
-        InputError: naming the first weight that differs, both shapes, and how many differ.
     """
     names = sorted(wanted.keys() | {name for name in shapes if name.startswith(within)})
     differing = [name for name in names if shapes.get(name) != wanted.get(name)]
@@ -192,11 +185,7 @@ def _check_unchanged(directory: Path) -> None:
 
 
 def read_config(path: Path) -> dict:
-    """Read a model's config.json.
-
-    Raises:
-        InputError: it is missing, or is not a JSON object.
-    """
+    """Read a model's config.json."""
     expected = "the file that save_model wrote"
     if not path.is_file():
         raise InputError(path.parent, "has no config.json", SAVED)

@@ -48,9 +48,6 @@ class Checkpoint:
 
         The next step is then the same to the bit as without a stop, if it gets the same batch and,
         with dropout, the same seed: `seed_step(seed, step)` before each step.
-
-        Raises:
-            InputError: the weights are of another model.
         """
         shapes = {name: value.shape for name, value in self.model.items()}
         check_weights("the checkpoint", shapes, shapes_of(model), "one of this model")

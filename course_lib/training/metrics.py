@@ -90,18 +90,15 @@ def _scores(counts: np.ndarray) -> dict[str, float]:
 def paired_bootstrap(
     first: Sequence[float] | np.ndarray,
     second: Sequence[float] | np.ndarray,
-    confidence: float = 0.95,
     resamples: int = 10_000,
-    seed: int = 42,
 ) -> dict[str, float]:
-    """The difference of two models' mean scores, with its interval (Efron, 1979).
+    """The difference of two models' mean scores, with its 95% interval (Efron, 1979).
 
     Examples are drawn with replacement, each with both models' scores. An interval that holds 0
     says that these examples do not tell the models apart.
 
     Args:
         first, second: a score per example, in the same order; for accuracy, whether it was right.
-        confidence: share of the resampled differences that the interval covers.
 
     Returns:
         {"difference": mean of first - second, "low", "high": ends of the interval}.
@@ -117,15 +114,13 @@ def paired_bootstrap(
     def difference(rows: np.ndarray, axis: int) -> np.ndarray:
         return differences[rows].mean(axis=axis)
 
-    return _interval(difference, len(differences), confidence, resamples, seed)
+    return _interval(difference, len(differences), resamples)
 
 
 def paired_bootstrap_f1(
     first_counts: Sequence[Sequence[int]] | np.ndarray,
     second_counts: Sequence[Sequence[int]] | np.ndarray,
-    confidence: float = 0.95,
     resamples: int = 10_000,
-    seed: int = 42,
 ) -> dict[str, float]:
     """`paired_bootstrap` for an F1 of sums over a corpus, which is no mean of sentences' F1.
 
@@ -144,11 +139,11 @@ def paired_bootstrap_f1(
         f1 = 2 * right / np.maximum(1, found + true)
         return f1[..., 0] - f1[..., 1]
 
-    return _interval(difference, len(both), confidence, resamples, seed)
+    return _interval(difference, len(both), resamples)
 
 
 def _interval(
-    difference: Callable[..., np.ndarray], count: int, confidence: float, resamples: int, seed: int
+    difference: Callable[..., np.ndarray], count: int, resamples: int
 ) -> dict[str, float]:
     """The difference of all rows, with a percentile interval from rows drawn with replacement."""
     indices = np.arange(count)
@@ -158,8 +153,8 @@ def _interval(
         n_resamples=resamples,
         batch=100,  # memory: batch x rows numbers at a time
         vectorized=True,
-        confidence_level=confidence,
+        confidence_level=0.95,
         method="percentile",
-        random_state=seed,
+        random_state=42,
     ).confidence_interval
     return {"difference": float(difference(indices, -1)), "low": float(low), "high": float(high)}

@@ -158,11 +158,7 @@ class Run:
             discard(path)
 
     def restore(self, resume: bool | str | os.PathLike) -> None:
-        """Go on from a checkpoint; True takes the newest of `output_dir`, or starts over.
-
-        Raises:
-            InputError: the checkpoint is damaged, or was made with other settings or data.
-        """
+        """Go on from a checkpoint; True takes the newest of `output_dir`, or starts over."""
         if not resume:
             return
         if resume is True and self.output_dir is None:

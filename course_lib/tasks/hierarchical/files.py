@@ -209,11 +209,7 @@ def _scan_labels(path: Path, complete: bool) -> tuple[list[str], list[InputError
 def _scan(
     path: Path, taxonomy: Taxonomy, complete: bool
 ) -> tuple[list[dict], list[Finding], dict[str, int]]:
-    """The examples of a file, without repeated ones; its findings; and the first line of each text.
-
-    Raises:
-        InputError: the file cannot be read as text.
-    """
+    """The examples of a file without repeated ones, its findings, and each text's first line."""
     examples: list[dict] = []
     findings: list[Finding] = []
     first: dict[str, tuple[int, list[str] | None]] = {}  # line and labels; None: they have a fault
@@ -247,11 +243,7 @@ def _scan(
 def _read_line(
     line: str, where: str | os.PathLike, number: int, taxonomy: Taxonomy, complete: bool
 ) -> tuple[str, list[str]]:
-    """The text and the labels of a line.
-
-    Raises:
-        InputError: its first fault.
-    """
+    """The text and the labels of a line."""
 
     def refuse(problem: str, expected: str = LINE) -> NoReturn:
         raise InputError(where, problem, expected, number)

@@ -122,9 +122,6 @@ class SentenceIndex:
         Returns:
             Cosines float32 and places int64, both [queries, count], best first. Where fewer
             were found, places are -1 and cosines -inf.
-
-        Raises:
-            InputError: vectors as for `add`.
         """
         vectors = self._checked(vectors)
         with self._alone():
@@ -144,11 +141,7 @@ class SentenceIndex:
         return cosines, places
 
     def save(self, directory: str | os.PathLike) -> Path:
-        """Write vectors and sentences; the directory appears whole or not at all.
-
-        Raises:
-            InputError: it cannot be written, or holds something other than an index.
-        """
+        """Write vectors and sentences; the directory appears whole or not at all."""
         with atomic_directory(directory, VECTORS) as temporary:
             with self._alone():
                 vectors = faiss.serialize_index(self._index)
