@@ -29,11 +29,10 @@ from course_lib.tasks.tagging import (
     entity_scores,
     match,
     predict_tags,
-    relabel,
     train_tagger,
 )
 from course_lib.tasks.vocabulary import DictionaryEncoder, add_words, cutter, find_words
-from course_lib.training import create_optimizer, decode_answers, evaluate, exact_match, fit
+from course_lib.training import create_optimizer, evaluate, exact_match, fit
 from course_lib.training.metrics import span_counts
 from course_lib.training.pretraining import create_pretraining_dataloader
 from course_lib.training.steps import train_steps
@@ -97,14 +96,6 @@ SEQUENCES = [(np.arange(5), np.ones(5, bool))]
     [
         (lambda model: create_optimizer(frozen(), 1e-3, 10), "Linear: has no parameter"),
         (lambda model: train_steps(frozen(), [], len, 1, 1e-3), "has no parameter that learns"),
-        (
-            lambda model: decode_answers(LOGITS, LOGITS, FEATURES, [{"context": "天"}], 0),
-            "max_answer_length: is 0",
-        ),
-        (
-            lambda model: decode_answers(LOGITS, LOGITS, FEATURES, [{"context": "天"}], n_best=0),
-            "n_best: is 0",
-        ),
         (lambda model: exact_match("", []), r"answers: is \[\]"),
         (lambda model: span_counts([[1]], [[1, 2, 2]], ["PER"]), "1 labels and 3 predictions"),
         (
@@ -192,8 +183,6 @@ TAGGING = {
     "max_steps: is 0": lambda tagger: train_tagger(tagger, ROWS, max_steps=0),
     "max_length: is 0": lambda tagger: train_tagger(tagger, ROWS, max_length=0),
     "sentences": lambda tagger: predict_tags(tagger, "很好"),
-    "names": lambda lac: relabel(lac, ["很好"], {"": "PER"}),
-    "names: are empty": lambda lac: relabel(lac, ["很好"], {}),
     "aliases": lambda tree: tree.add("电脑", "类别", aliases="本本"),
     "allowed: names": lambda tree: match(tree, [("屏幕", "n")], {"n": {"零件"}}),
     "allowed": lambda tree: match(tree, [("屏幕", "n")], {"n": "部件"}),
@@ -265,8 +254,6 @@ TAGGED = {"tokens": ["好"], "labels": [-1]}
         (lambda t: convert_example(SCORED, t), "label: is 0.8; expected a whole number"),
         (lambda t: write_official("msra_ner", [TAGGED], "x", label_list=["O"]), "the label -1"),
         (lambda t: write_official("lcqmc", [SCORED], "x", "valid"), "name, split: are"),
-        (lambda t: Limits(max_batch=0), "max_batch: is 0; expected a whole number of at least 1"),
-        (lambda t: Limits(max_wait_ms=-1), "max_wait_ms: is -1"),
         (lambda t: Limits(queue=3), "queue: is 3; expected at least max_texts, 64"),
     ],
 )

@@ -36,9 +36,6 @@ def normalize(text: str, width: bool = True, simplify: bool = True) -> tuple[str
     Returns:
         The text, and for each of its characters the index in the original of the character that it
         came from (the first one where several became one). Indices never fall.
-
-    Raises:
-        InputError: snownlp is missing or another version.
     """
     characters: list[str] = []
     offsets: list[int] = []

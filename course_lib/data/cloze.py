@@ -91,8 +91,6 @@ def load_cloze(
         `context[answer_starts[i]:]`. The lines of a context are joined by line breaks. Questions
         by hand have no "type"; an accepted answer of theirs that is part of the first one counts
         within it only, others wherever they are.
-
-    Raises what `load_reviews` raises.
     """
 
     def read(name: str) -> list[dict]:

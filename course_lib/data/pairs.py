@@ -34,8 +34,6 @@ def load_pairs(
     Returns:
         MapDatasets of `{"sentence1": str, "sentence2": str, "label": 0 | 1, "id": "travel-2-4"}`
         with `label_list` ["different", "same"], in a mixed, fixed order.
-
-    Raises what `load_reviews` raises.
     """
     dealt = split_rows()
 

@@ -60,8 +60,6 @@ def load_people_daily(
     Returns:
         MapDatasets of `{"tokens": list[str], "labels": list[int], "id": "line-00042"}`, one token
         per character, whose `label_list` is `["O", "B-PER", "I-PER", "B-LOC", ...]`.
-
-    Raises what `load_reviews` raises.
     """
 
     def read(name: str) -> list[dict]:

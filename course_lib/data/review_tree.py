@@ -96,8 +96,6 @@ def load_review_tree(
         "id": "pos-00123"}` in a mixed, fixed order. A review has one label of the first level, one
         of the second, and none, one or several of the third, in the order of `label_list`, which
         holds all paths.
-
-    Raises what `load_reviews` raises.
     """
 
     def read(name: str) -> list[dict]:

@@ -79,19 +79,12 @@ def words_with_offsets(text: str, tokenizer) -> tuple[list[Pieces], list[Span]]:
         return _asked(text, tokenizer, memory)
     places: list[int] = []  # of each character of the words
     for place, character in enumerate(text):
-        size = memory.sizes[character]
-        if size == 1:
-            places.append(place)
-        else:
-            places += [place] * size
+        places += [place] * memory.sizes[character]
     found = memory.cut(words, tokenizer)
     offsets: list[Span] = []
     at = 0
     for word, (pieces, _) in zip(words, found, strict=True):
-        if len(word) == 1:
-            offsets.append((places[at], places[at] + 1))
-        else:
-            offsets += _spans(pieces, places[at : at + len(word)])
+        offsets += _spans(pieces, places[at : at + len(word)])
         at += len(word)
     return found, offsets
 
@@ -180,10 +173,7 @@ class _Memory:
 
     def cut(self, words: list[str], tokenizer) -> list[Pieces]:
         """The pieces of each word and their ids."""
-        try:
-            return [self.known[word] for word in words]
-        except KeyError:
-            return [self.known.get(word) or self._learn(word, tokenizer) for word in words]
+        return [self.known.get(word) or self._learn(word, tokenizer) for word in words]
 
     def _learn(self, word: str, tokenizer) -> Pieces:
         if len(self.known) >= MOST:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..runtime import InputError, errors
+from ..runtime import InputError
 from .predictor import Predictor
 
 from starlette.exceptions import HTTPException
@@ -33,7 +33,7 @@ class Limits:
         max_body: bytes.
 
     Raises:
-        InputError: a number is too small, or a request of `max_texts` never fits into the queue.
+        InputError: a request of `max_texts` never fits into the queue.
     """
 
     max_batch: int = 16
@@ -44,8 +44,6 @@ class Limits:
     max_body: int = 2**20
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            errors.whole(name, value, 0 if name == "max_wait_ms" else 1)
         if self.queue < self.max_texts:
             expected = f"at least max_texts, {self.max_texts}: such a request would never fit"
             raise InputError("queue", f"is {self.queue}", expected)

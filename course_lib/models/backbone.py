@@ -129,9 +129,6 @@ def save_model(
     The directory appears whole or not at all, replaces an older one, and can be loaded by
     `load_backbone`, which refuses a file that has changed since until manifest.json is deleted, and
     by `AutoModelForSequenceClassification` and `AutoTokenizer`.
-
-    Raises:
-        InputError: the directory cannot be written.
     """
     directory = Path(directory)
     with atomic_directory(directory, "config.json") as temporary, quiet_paddlenlp():

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..runtime import InputError
-from ..runtime.errors import whole
 
 import numpy as np
 
@@ -102,12 +101,9 @@ def decode_answers(
         Where the context has no token, "text" is "" and a "reason" says why.
 
     Raises:
-        InputError: logits that are not finite numbers: every answer would be a guess; a length or
-            a number of answers below 1.
+        InputError: logits that are not finite numbers: every answer would be a guess.
         ValueError: numbers of rows that differ; an example without a feature.
     """
-    whole("max_answer_length", max_answer_length, 1)
-    whole("n_best", n_best, 1)
     windows: list[list[np.ndarray]] = [[] for _ in examples]
     rows = zip(start_logits, end_logits, features, strict=True)
     for row, (starts, ends, feature) in enumerate(rows):

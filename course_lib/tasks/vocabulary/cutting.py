@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate, pairwise
 
 from ...data.spans import longest_matches
-from ...runtime import InputError
 from ...runtime.errors import one_of
 from ...training.prediction import check_texts
 
@@ -44,9 +43,6 @@ def find_words(
 
     Returns:
         Columns "word", "count", "pmi", "neighbor", "surprise"; by falling count.
-
-    Raises:
-        InputError: one text instead of several; no word passes.
     """
     check_texts(texts)
     counts: Counter[str] = Counter()
@@ -77,8 +73,6 @@ def find_words(
         & (frame["neighbor"] <= max_neighbor)
         & (frame["surprise"] >= min_surprise)
     ].sort_values(["count", "word"], ascending=[False, True])
-    if kept.empty:
-        raise InputError("texts", "have no word that passes", "more texts, or lower limits")
     return kept.head(max_words).reset_index(drop=True)
 
 
@@ -95,9 +89,6 @@ def cutter(words: Sequence[str], by: str = "longest") -> Cut:
 
     Returns:
         A function: text -> pieces; joined, they are the text.
-
-    Raises:
-        InputError: one word instead of several; an unknown `by`.
     """
     check_texts(words, "words")
     words = dict.fromkeys(map(lower, words))
