@@ -344,7 +344,6 @@ def test_each_line_of_doccano_keeps_its_own_labels_alone(tmp_path):
         ({"text": " ", "label": ["书"]}, "empty text"),
         ({"text": "好", "label": "书"}, "label is a JSON string"),
         ({"text": "好", "label": [[0, 1, "书"]]}, "label is a JSON array, and no list of names"),
-        ({"text": "好", "label": ["书"], "labels": ["店"]}, "other names in labels than in label"),
         ({"text": "好", "label": ["酒店 ## 位置"]}, "white space around a part"),
         ({"text": "前", "label": ["店"]}, "the text of line 1 with other labels"),
         (["text"], "JSON array"),

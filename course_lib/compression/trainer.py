@@ -64,10 +64,8 @@ class CompressTrainer(CourseTrainer):
         eval_examples: Sequence[dict] | None = None,
         **kwargs,
     ) -> None:
-        super().__init__(*args, **kwargs)
-        self._built_in_callbacks = list(self.callback_handler.callbacks)
-        for callback in callbacks or ():
-            self.add_callback(callback)
+        super().__init__(*args, callbacks=callbacks, **kwargs)
+        self._own_callbacks = list(callbacks or ())  # also of the trainings
         self.eval_examples = eval_examples
 
     def compress(
@@ -191,11 +189,6 @@ class CompressTrainer(CourseTrainer):
         args = copy.copy(self.args)
         args.save_strategy = args.evaluation_strategy = IntervalStrategy.NO
         args.load_best_model_at_end = False
-        callbacks = [
-            callback
-            for callback in self.callback_handler.callbacks
-            if callback not in self._built_in_callbacks  # which every Trainer makes for itself
-        ]
         with tempfile.TemporaryDirectory(prefix="compress-") as directory:
             args.output_dir = directory
             trainer = kind(
@@ -205,7 +198,7 @@ class CompressTrainer(CourseTrainer):
                 data_collator=self.data_collator,
                 train_dataset=MapDataset(rows),
                 tokenizer=self.tokenizer,
-                callbacks=[*callbacks, _Look(look)],
+                callbacks=[*self._own_callbacks, _Look(look)],
                 group_by_length=self.group_by_length,
                 **options,
             )

@@ -291,15 +291,8 @@ def _csv_table(content: str, where: str | Path) -> Iterator[tuple[int, list[str]
         except StopIteration:
             return
         except csv.Error as error:
-            if "unexpected end of data" in str(error):
-                problem = "the record that begins here has a quote that is never closed"
-            elif "field larger" in str(error):
-                problem = "the record that begins here has a field that is far too long"
-            else:
-                problem = f"not well-formed CSV ({error})"
-            expected = (
-                f'quotes in pairs ("" inside a quoted field), at most {MAX_TEXT:,} characters'
-            )
+            problem = f"the record that begins here is not well-formed CSV ({error})"
+            expected = f'quotes in pairs ("" inside a quoted field), up to {MAX_TEXT:,} characters'
             raise InputError(where, problem, expected, line) from None
         if len(fields) > 1 or not all(map(is_blank, fields)):
             yield line, fields

@@ -102,12 +102,8 @@ def _record(line: str, path: Path, number: int, separator: str) -> tuple[str, li
         raise InputError(path, problem, EXPECTED, number)
     text = " ".join(text.split())
     check_text(text, path, number)
-    lists = [record[key] for key in ("label", "labels") if record.get(key) not in (None, [])]
-    for labels in lists:
-        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            problem = f"label is a JSON {json_type(labels)}, and no list of names"
-            raise InputError(path, problem, EXPECTED, number)
-    if lists[1:] and set(lists[0]) != set(lists[1]):  # in another order they are the same
-        raise InputError(path, "has other names in labels than in label", EXPECTED, number)
-    labels = [label.strip() for label in lists[0]] if lists else []
-    return text, [Taxonomy.check_path(label, path, number, separator) for label in labels]
+    labels = record.get("label") or record.get("labels") or []
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        problem = f"label is a JSON {json_type(labels)}, and no list of names"
+        raise InputError(path, problem, EXPECTED, number)
+    return text, [Taxonomy.check_path(label.strip(), path, number, separator) for label in labels]
