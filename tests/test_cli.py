@@ -380,6 +380,13 @@ def test_predictions_survive_a_terminal_without_chinese(tiny):
     assert json.loads(done.stdout.decode("ascii"))["text"] == "房间很干净"
 
 
+def test_findings_survive_a_terminal_without_their_characters(tmp_path):
+    (tmp_path / "label.txt").write_text("好😀,\n", encoding="utf-8")
+    settings = {"env": {**os.environ, "PYTHONIOENCODING": "gbk"}, "text": False}
+    done = python("-m", "course_lib.hierarchical", "check", tmp_path, **settings)
+    assert done.returncode == 2 and rb"\U0001f600" in done.stdout, done.stderr
+
+
 # ---- compress
 
 

@@ -253,8 +253,7 @@ def _export(args: argparse.Namespace) -> None:
     runtime.select_device("cpu")
     classifier = tree.Classifier.load(args.params_path)
     with output.claim():
-        path = classifier.export(args.output_path)
-    shared.print_json({"path": str(path)})
+        shared.print_json({"path": str(classifier.export(args.output_path))})
 
 
 def _prune(words: Sequence[str]) -> None:

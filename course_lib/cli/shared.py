@@ -135,6 +135,7 @@ def run_command(prog: str, description: str, commands: Commands, argv: Words | N
     def run() -> int | None:
         if sys.stdout is None:
             raise InputError("standard output", "is closed", "somewhere to write results to")
+        getattr(sys.stdout, "reconfigure", dict)(errors="backslashreplace")
         if not own:
             _check_early(args)
         with trust_pickles(trust):
