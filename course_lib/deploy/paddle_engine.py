@@ -44,7 +44,7 @@ class PaddleEngine:
             self.int8 = False
         if self.int8 and not machine.cpu().vnni:
             message = "this processor has no VNNI instructions (avx512_vnni, avx_vnni)"
-            warnings.warn(f"{message}: INT8 will not be faster than FP32 here", stacklevel=6)
+            warnings.warn(f"{message}: INT8 gains little speed here, and is less exact", stacklevel=6)
         # A predictor has one set of inputs: threads at once read each other's answers, or crash.
         self._lock = threading.Lock()
         self._predictor = made = self._create()
