@@ -43,8 +43,8 @@ class PaddleEngine:
             warnings.warn(f"{message}. Quantize it first (quantize_static)", stacklevel=6)
             self.int8 = False
         if self.int8 and not machine.cpu().vnni:
-            message = "this processor has no VNNI instructions (avx512_vnni, avx_vnni)"
-            warnings.warn(f"{message}: INT8 gains little speed here, and is less exact", stacklevel=6)
+            message = "this processor has no VNNI instructions (avx512_vnni, avx_vnni): INT8"
+            warnings.warn(f"{message} gains little speed here, and is less exact", stacklevel=6)
         # A predictor has one set of inputs: threads at once read each other's answers, or crash.
         self._lock = threading.Lock()
         self._predictor = made = self._create()
