@@ -366,6 +366,22 @@ def test_threads_add_and_search_while_others_save_and_load(kind, tmp_path, monke
     assert [file.name for file in tmp_path.iterdir()] == ["index"]
 
 
+def test_an_interrupted_add_is_not_searched_or_saved(tmp_path, monkeypatch):
+    index = filled(count=20)
+    monkeypatch.setattr(index, "_place", lambda digests: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        index.add(unit(5, seed=3), ["新"] * 5)
+    monkeypatch.undo()
+    for use in (
+        lambda: index.add(unit(5, seed=4), ["新"] * 5),
+        lambda: index.search(unit(1)),
+        lambda: index.save(tmp_path / "index"),
+    ):
+        with pytest.raises(InputError, match="a call of add was interrupted"):
+            use()
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["vectors.faiss", "sentences.json", "manifest.json"])
 def test_a_damaged_index_is_refused(name, tmp_path):
     directory = filled(count=20).save(tmp_path)

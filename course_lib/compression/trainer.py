@@ -64,8 +64,10 @@ class CompressTrainer(CourseTrainer):
         eval_examples: Sequence[dict] | None = None,
         **kwargs,
     ) -> None:
-        super().__init__(*args, callbacks=callbacks, **kwargs)
-        self._own_callbacks = list(callbacks or ())  # also of the trainings
+        super().__init__(*args, **kwargs)
+        self._built_in_callbacks = list(self.callback_handler.callbacks)
+        for callback in callbacks or ():
+            self.add_callback(callback)
         self.eval_examples = eval_examples
 
     def compress(
@@ -189,6 +191,11 @@ class CompressTrainer(CourseTrainer):
         args = copy.copy(self.args)
         args.save_strategy = args.evaluation_strategy = IntervalStrategy.NO
         args.load_best_model_at_end = False
+        callbacks = [
+            callback
+            for callback in self.callback_handler.callbacks
+            if callback not in self._built_in_callbacks  # which every Trainer makes for itself
+        ]
         with tempfile.TemporaryDirectory(prefix="compress-") as directory:
             args.output_dir = directory
             trainer = kind(
@@ -198,7 +205,7 @@ class CompressTrainer(CourseTrainer):
                 data_collator=self.data_collator,
                 train_dataset=MapDataset(rows),
                 tokenizer=self.tokenizer,
-                callbacks=[*self._own_callbacks, _Look(look)],
+                callbacks=[*callbacks, _Look(look)],
                 group_by_length=self.group_by_length,
                 **options,
             )

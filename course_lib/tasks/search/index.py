@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -57,7 +58,14 @@ class SentenceIndex:
         self.sentences: list[str] = []
         self._numbers: dict[bytes, int] = {}  # of vectors in faiss, by their digests
         self._copies: list[list[int]] = []  # places of each vector's sentences
-        self._lock = threading.RLock()
+        self._lock, self._half_added = threading.RLock(), False
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        with self._lock:
+            if self._half_added:
+                raise InputError("index", "is damaged: a call of add was interrupted", "a new one")
+            yield
 
     def _checked(self, vectors: np.ndarray, rows: int | None = None) -> np.ndarray:
         vectors = np.ascontiguousarray(vectors, "float32")
@@ -86,14 +94,16 @@ class SentenceIndex:
         vectors = self._checked(vectors, len(sentences))
         digests = _digests(vectors)
         rows = {digest: row for row, digest in reversed([*enumerate(digests)])}  # the first of each
-        with self._lock:
+        with self._whole():
             new = sorted(row for digest, row in rows.items() if digest not in self._numbers)
             new = vectors[new]
             if not self._index.is_trained:
                 self._index.train(new)
+            self._half_added = True
             self._index.add(new)
             self._place(digests)
             self.sentences += sentences
+            self._half_added = False
 
     def _place(self, digests: Iterable[bytes]) -> None:
         for place, digest in enumerate(digests, start=len(self.sentences)):
@@ -114,7 +124,7 @@ class SentenceIndex:
             were found, places are -1 and cosines -inf.
         """
         vectors = self._checked(vectors)
-        with self._lock:
+        with self._whole():
             if self.kind == "hnsw":
                 self._index.hnsw.efSearch = max(self.effort, count)
             elif self.kind == "ivf":
@@ -133,7 +143,7 @@ class SentenceIndex:
     def save(self, directory: str | os.PathLike) -> Path:
         """Write vectors and sentences; the directory appears whole or not at all."""
         with atomic_directory(directory, VECTORS) as temporary:
-            with self._lock:
+            with self._whole():
                 vectors = faiss.serialize_index(self._index)
                 content = {"sentences": self.sentences, "places": self._copies}
                 text = json.dumps({**content, "effort": self.effort})  # escapes half characters
