@@ -8,7 +8,7 @@ lists of pairs, and never ends when a question fills a window.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -115,6 +115,8 @@ def convert_qa_examples(
         expected = f"at least {max_question_length + 4}, 4 more than max_question_length"
         raise InputError("max_seq_length", f"is {max_seq_length}", expected)
     errors.whole("doc_stride", doc_stride, 1)
+    if isinstance(examples, Mapping):
+        raise InputError("examples", "is one example", "a list of them: map(..., batched=True)")
     features = []
     for index, example in enumerate(examples):
         name = _name(example, f"example {index}")

@@ -43,7 +43,7 @@ PLACES = {  # something else than a file
     "a device": lambda path: path.symlink_to("/dev/zero"),
     "forbidden": lambda path: path.touch(0),
 }
-ENCODED = {"GB18030": "gb18030", "UTF-16": "utf-16", "no mark": "utf-16-be", "UTF-32": "utf-32"}
+ENCODED = {"GB18030": "gb18030", "UTF-16": "utf-16", "UTF-32": "utf-32"}
 ADDED = {"NUL": "\0", "byte": "\ue000", "half": "\ud800", "long": "今" * 100_001}
 FAULTS = {  # of a line, by the form of its file: what is replaced, and by what
     "columns": {"tsv": ("$", "\tx"), "csv": ("$", ",x"), "jsonl": ("text", "txt"),
