@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..data import convert_example
 from ..data.batching import map_by_length
 from ..deploy import Predictor
-from ..deploy.files import PROGRAM, WEIGHTS
+from ..deploy.files import PROGRAM, WEIGHTS, file_of
 from ..runtime import InputError
 from ..training.metrics import paired_bootstrap
 from .static import pad_features
@@ -78,7 +78,7 @@ def compare(
     }
     table = {}
     for name, predictor in predictors.items():
-        files = [predictor.path.with_name(predictor.path.name + end) for end in (PROGRAM, WEIGHTS)]
+        files = [file_of(predictor.path, end) for end in (PROGRAM, WEIGHTS)]
         median = float(np.median(times[name]))
         table[name] = {
             "megabytes": sum(file.stat().st_size for file in files) / 1e6,

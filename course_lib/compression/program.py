@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..deploy.files import PROGRAM, WEIGHTS, check_file, describe
+from ..deploy.files import PROGRAM, WEIGHTS, check_file, describe, file_of
 from ..models.pickles import failure_named
 
 import numpy as np
@@ -46,7 +46,7 @@ def load_program(
         InputError: the files are damaged or not those that deploy.json describes; a weight is NaN.
     """
     for ending in (PROGRAM, WEIGHTS):
-        check_file(prefix.with_name(prefix.name + ending), describe(prefix))
+        check_file(file_of(prefix, ending), describe(prefix))
     with failure_named(prefix, "cannot be loaded", "what export_model wrote, of finite weights"):
         loaded = paddle.static.load_inference_model(str(prefix), executor)
         for weight in loaded[0].state_dict().values():

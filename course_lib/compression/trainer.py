@@ -65,7 +65,7 @@ class CompressTrainer(CourseTrainer):
         **kwargs,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self._built_in_callbacks = list(self.callback_handler.callbacks)
+        self._built_in = list(self.callback_handler.callbacks)  # which every Trainer makes
         for callback in callbacks or ():
             self.add_callback(callback)
         self.eval_examples = eval_examples
@@ -191,11 +191,7 @@ class CompressTrainer(CourseTrainer):
         args = copy.copy(self.args)
         args.save_strategy = args.evaluation_strategy = IntervalStrategy.NO
         args.load_best_model_at_end = False
-        callbacks = [
-            callback
-            for callback in self.callback_handler.callbacks
-            if callback not in self._built_in_callbacks  # which every Trainer makes for itself
-        ]
+        own = [one for one in self.callback_handler.callbacks if one not in self._built_in]
         with tempfile.TemporaryDirectory(prefix="compress-") as directory:
             args.output_dir = directory
             trainer = kind(
@@ -205,7 +201,7 @@ class CompressTrainer(CourseTrainer):
                 data_collator=self.data_collator,
                 train_dataset=MapDataset(rows),
                 tokenizer=self.tokenizer,
-                callbacks=[*callbacks, _Look(look)],
+                callbacks=[*own, _Look(look)],
                 group_by_length=self.group_by_length,
                 **options,
             )

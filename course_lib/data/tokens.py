@@ -79,12 +79,17 @@ def words_with_offsets(text: str, tokenizer) -> tuple[list[Pieces], list[Span]]:
         return _asked(text, tokenizer, memory)
     places: list[int] = []  # of each character of the words
     for place, character in enumerate(text):
-        places += [place] * memory.sizes[character]
-    found = memory.cut(words, tokenizer)
+        if memory.sizes[character] == 1:  # nearly all
+            places.append(place)
+        else:
+            places += [place] * memory.sizes[character]
+    found, at = memory.cut(words, tokenizer), 0
     offsets: list[Span] = []
-    at = 0
     for word, (pieces, _) in zip(words, found, strict=True):
-        offsets += _spans(pieces, places[at : at + len(word)])
+        if len(word) == 1:  # most Chinese ones
+            offsets.append((places[at], places[at] + 1))
+        else:
+            offsets += _spans(pieces, places[at : at + len(word)])
         at += len(word)
     return found, offsets
 

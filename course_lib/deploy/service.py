@@ -7,8 +7,7 @@
 
 The event loop reads and checks requests, a `Batcher` has them answered. What does not fit is
 refused with a status of 400 to 422 and {"error": ...}; what is too much at the moment, with 503.
-Slow and idle connections are not limited here: where strangers reach the service, put a proxy such
-as nginx before it.
+Slow and idle connections are not limited here: where strangers come, put a proxy before it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ...compression import CompressTrainer, load_pruned
 from ...compression.pruning import HEADS
 from ...data import convert_example
 from ...deploy import Predictor, export_model
-from ...deploy.files import DESCRIPTION, PROGRAM
+from ...deploy.files import DESCRIPTION, PROGRAM, file_of
 from ...models import load_backbone, suggested_learning_rate
 from ...models.backbone import MULTI_LABEL, check_same_labels
 from ...models.files import WEIGHT_FILES, load_tokenizer, read_config, save_pretrained
@@ -113,7 +113,7 @@ class Classifier:
         """
         directory = Path(directory)
         if not _holds_weights(directory):
-            named = Path(f"{directory}{PROGRAM}").is_file()  # the path that export prints
+            named = file_of(directory, PROGRAM).is_file()  # the path that export prints
             if not (named or directory.suffix == PROGRAM or any(directory.glob(f"*{PROGRAM}"))):
                 raise InputError(directory, "holds no model", "what train, prune or export wrote")
             predictor = Predictor(directory)

@@ -61,7 +61,7 @@ class SentenceIndex:
         self._lock, self._half_added = threading.RLock(), False
 
     @contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _alone(self) -> Iterator[None]:
         with self._lock:
             if self._half_added:
                 raise InputError("index", "is damaged: a call of add was interrupted", "a new one")
@@ -94,7 +94,7 @@ class SentenceIndex:
         vectors = self._checked(vectors, len(sentences))
         digests = _digests(vectors)
         rows = {digest: row for row, digest in reversed([*enumerate(digests)])}  # the first of each
-        with self._whole():
+        with self._alone():
             new = sorted(row for digest, row in rows.items() if digest not in self._numbers)
             new = vectors[new]
             if not self._index.is_trained:
@@ -124,7 +124,7 @@ class SentenceIndex:
             were found, places are -1 and cosines -inf.
         """
         vectors = self._checked(vectors)
-        with self._whole():
+        with self._alone():
             if self.kind == "hnsw":
                 self._index.hnsw.efSearch = max(self.effort, count)
             elif self.kind == "ivf":
@@ -143,7 +143,7 @@ class SentenceIndex:
     def save(self, directory: str | os.PathLike) -> Path:
         """Write vectors and sentences; the directory appears whole or not at all."""
         with atomic_directory(directory, VECTORS) as temporary:
-            with self._whole():
+            with self._alone():
                 vectors = faiss.serialize_index(self._index)
                 content = {"sentences": self.sentences, "places": self._copies}
                 text = json.dumps({**content, "effort": self.effort})  # escapes half characters
