@@ -179,7 +179,9 @@ def parse_arguments(
         for flag, keywords in table.items():  # for the help
             parser.add_argument(flag, **{**keywords, "required": False})
         try:
-            trainer, _, unknown = parser.parse_args_into_dataclasses(rest, True, False)
+            trainer, _, unknown = parser.parse_args_into_dataclasses(
+                rest, return_remaining_strings=True, look_for_args_file=False
+            )
         except ValueError as error:
             raise InputError("arguments", f"do not fit ({error})", "what --help says") from None
         if unknown:
@@ -212,7 +214,8 @@ def _layout(args: argparse.Namespace, trained: dict[str, Any] | None) -> tuple[s
     Args:
         trained: the configuration of the model that will read them.
     """
-    task = (trained or vars(args))["task"] or ("pair" if args.text_pair_column else "text")
+    task = trained["task"] if trained else args.task
+    task = task or ("pair" if args.text_pair_column else "text")
     if args.text_pair_column and task not in COLUMNS:
         raise InputError("--text_pair_column", f"is given for --task {task}", "--task pair")
     fields = {name: getattr(args, name) for name in vars(Layout()) if getattr(args, name)}

@@ -90,12 +90,8 @@ def compare(
             **paired_bootstrap(scores[name], scores[reference]),
         }
     frame = pd.DataFrame.from_dict(table, orient="index")
-    frame.attrs = {
-        "batch_size": batch_size,
-        "max_length": max_length,
-        "threads": first.threads,
-        "rounds": rounds,
-    }
+    frame.attrs = {"batch_size": batch_size, "max_length": max_length, "rounds": rounds}
+    frame.attrs["threads"] = first.threads
     return frame
 
 
