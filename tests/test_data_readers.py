@@ -7,6 +7,7 @@ import random
 
 import course_lib  # noqa: F401 - before paddle
 from course_lib.data import read_bio, read_examples, read_squad
+from course_lib.data.examples import PAIR_COLUMNS
 from course_lib.data.readers import MAX_TEXT
 from course_lib.models import load_backbone
 from course_lib.runtime import InputError
@@ -271,6 +272,7 @@ def test_columns_are_chosen_from_a_header(tmp_path):
         ("a.csv", SORTED, {"text_column": "review", "label_names": ["差"]}, "line 2: the label 1;"),
         ("a.csv", SORTED, {"text_column": "label"}, "text_column: is 'label' twice"),
         ("a.csv", SORTED + "1,\n", {"text_column": "review"}, "line 6: empty text in 'review'"),
+        ("a.tsv", "sentence1\n怎么退款\n", PAIR_COLUMNS, "line 1: no column 'sentence2' in the h"),
         ("a.csv", SORTED + "1,好\ufeff\n", {"text_column": "review"}, r"line 6: .*U\+FEFF. in 're"),
         ("a.csv", SORTED + ",好\n", {"text_column": "review"}, "line 6: empty label in 'label'"),
         ("a.txt", SORTED, {}, "is plain text.*--format tsv, csv or jsonl"),
