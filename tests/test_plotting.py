@@ -27,6 +27,7 @@ from course_lib.chapters import (
     ch18,
     ch19,
     ch20,
+    trade_offs,
 )
 from course_lib.notebook.figures import difference_intervals, learning_curves, window_map
 from course_lib.notebook.style import FONT_FILE, NEGATIVE, POSITIVE
@@ -89,6 +90,11 @@ POINTS = pd.DataFrame(
 PRICES = pd.DataFrame(
     {"activations": [90.0, 45, 6, 3], "milliseconds": [700.0, 650, 980, 900]},
     index=pd.MultiIndex.from_product([[False, True], [1, 2]]).swaplevel(),
+)
+CHOICES = pd.DataFrame(
+    [[42, 1, 0, 0, 0], [20, 2.9, 0.017, 0, 0.033], [5, 11, -0.053, -0.097, -0.01]],
+    ["teacher", "教师, INT8", "small😀"],
+    ["megabytes", "speedup", "difference", "low", "high"],
 )
 FIGURES = {
     "histogram": lambda: ch01.length_histogram([3, 5, 8, 200, 900], 128),
@@ -159,6 +165,7 @@ FIGURES = {
     ),
     "gains": lambda: difference_intervals({"macro F1": GAINS, "召回": GAINS}, "points"),
     "by_size": lambda: ch15.accuracy_by_size(POINTS, chance=0.5),
+    "trade-offs": lambda: trade_offs.trade_offs({"a😀": CHOICES, "saved": trade_offs.frontier()}),
     "search": lambda: ch20.recall_against_time(SEARCHES, 10),
     "latency": lambda: ch11.latency_curves(
         {"单条": [(20, 15), (60, 300)], "batches": [(22, 10), (90, 40)]}, notes=["1", "8"]

@@ -61,7 +61,7 @@ def _padded(rows: Ids) -> paddle.Tensor:
 
 
 def logits_of(model: nn.Layer | Predictor, rows: Ids, batch_size: int = 64) -> np.ndarray:
-    """The logits of a classifier, float32 [texts, classes]; a Predictor is much faster."""
+    """The logits of a classifier, float32 [texts, classes]; a Predictor is faster."""
 
     def run(some: list[list[int]]) -> np.ndarray:
         if isinstance(model, Predictor):
