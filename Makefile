@@ -104,7 +104,7 @@ NBVAL := --nbval-lax --nbval-kernel-startup-timeout 600 --nbval-sanitize-with te
 
 # The chapters come last, and on a slow machine not all of them: after so many minutes of `make test`
 # no further one is begun. Each commit begins with another one, so that each has its turn.
-NBVAL_MINUTES ?= 32
+NBVAL_MINUTES ?= 29
 CHAPTERS = ls solutions/*.ipynb | awk -v first=$$(git log -1 --format=%ct 2>/dev/null || echo 0) \
 	'{ name[NR] = $$0 } END { for (i = 1; i <= NR; i++) print name[(first + i) % NR + 1] }'
 

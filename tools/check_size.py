@@ -35,7 +35,7 @@ LIBRARY, TESTS, NAMES = 17_000, 19_200, 350
 CEILINGS = {
     "course_lib/runtime": 1767,
     "course_lib/models": 1436,
-    "course_lib without chapters": 17_789,
+    "course_lib without chapters": 17_788,
 }
 COMPANION = 200  # lines of each module in chapters/
 MODULE, FUNCTION = 500, 60
