@@ -1,8 +1,9 @@
 """A picture of models beside their teachers: size, speed and accuracy at once."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
+from course_lib.chapters.point_labels import write_clear
 from course_lib.notebook.style import COLORS, MUTED, CourseFigure, drawable
 from course_lib.runtime import data_dir
 
@@ -40,7 +41,7 @@ def trade_offs(panels: Mapping[str, pd.DataFrame]) -> CourseFigure:
             each is the teacher that the others are compared with.
     """
     with CourseFigure(figsize=(8.6, 4.4)) as figure:
-        grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
         alt = []
         for axes, (title, frame) in zip(grid, panels.items(), strict=True):
             axes.axhline(0, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), marker="")
@@ -57,10 +58,8 @@ def trade_offs(panels: Mapping[str, pd.DataFrame]) -> CourseFigure:
                 )
             alt[-len(frame)] = f"{title}: {alt[-len(frame)]}"
             axes.set(xscale="log", xlabel="times as fast as the teacher", title=drawable(title))
-            axes.set_xlim(0.8, 1.3 * max(frame["speedup"].max() for frame in panels.values()))
-            axes.minorticks_off()
-            axes.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
             axes.grid(axis="y")
+        grid[0].set_xlim(0.8, 1.3 * max(frame["speedup"].max() for frame in panels.values()))
         grid[0].set_ylabel("points of accuracy more than the teacher")
         for size in (5, 20, 40):
             grid[0].scatter([], [], AREA * size, MUTED, alpha=0.6, linewidth=0, label=f"{size} MB")
@@ -68,13 +67,13 @@ def trade_offs(panels: Mapping[str, pd.DataFrame]) -> CourseFigure:
         figure.canvas.draw()  # the layout, and with it the scale, is settled on drawing
         for axes, frame in zip(grid, panels.values(), strict=True):
             _write_names(axes, frame)
-        return figure.finish("Accuracy against speed. " + "; ".join(alt) + ".")
+        return figure.finish(f"Accuracy against speed. {'; '.join(alt)}.", plain=grid[0].xaxis)
 
 
 def _write_names(axes: Axes, frame: pd.DataFrame) -> None:
     """Write each name beside its mark, where it covers least of marks, intervals and names."""
     pixels = axes.figure.dpi / 72
-    line, ends = axes.transData.transform((1, 0))[1], {}
+    line, looks = axes.transData.transform((1, 0))[1], {}
     taken = [Bbox.from_extents(axes.bbox.x0, line - 1, axes.bbox.x1, line + 1)]
     for name, row in frame.iterrows():
         speed, radius = row["speedup"], pixels * np.sqrt(AREA * row["megabytes"] / np.pi)
@@ -83,31 +82,19 @@ def _write_names(axes: Axes, frame: pd.DataFrame) -> None:
         low, high = min(low, y - radius), max(high, y + radius)
         taken += [Bbox.from_extents(x - radius, y - radius, x + radius, y + radius)]
         taken += [Bbox.from_extents(x - 2, low, x + 2, high)]
-        ends[name] = (x, y, low, high, radius)
-    for name, place in ends.items():
-        tried = []
-        for x, y, look in _places(*place, gap=3 * pixels):
-            at = axes.transData.inverted().transform((x, y))
-            note = axes.text(*at, drawable(name), fontsize=8.5, **look)
-            box = note.get_window_extent().padded(-2)  # it is larger than what is drawn
-            common = [Bbox.intersection(box, other) for other in taken]
-            covered = sum(one.width * one.height for one in common if one is not None)
-            inside = Bbox.intersection(box, axes.bbox)
-            outside = box.width * box.height - (inside.width * inside.height if inside else 0)
-            tried.append((covered + 2 * outside, note, box))
-        _, chosen, box = min(tried, key=lambda one: one[0])
-        for _, note, _ in tried:
-            if note is not chosen:
-                note.remove()
-        taken.append(box)
+        looks[name] = _looks(*(distance / pixels + 3 for distance in (radius, y - low, high - y)))
+    for name, row in frame.iterrows():
+        mark = row["speedup"], 100 * row["difference"]
+        write_clear(axes, drawable(name), mark, looks[name], taken, shrink=2, outside=2)
 
 
-def _places(
-    x: float, y: float, low: float, high: float, radius: float, gap: float
-) -> Iterator[tuple[float, float, dict]]:
-    """Where a name may be written, the best first: pixels, and how the text is aligned there."""
-    yield x + radius + gap, y, {"ha": "left", "va": "center"}
-    yield x - radius - gap, y, {"ha": "right", "va": "center"}
+def _looks(side: float, below: float, above: float) -> list[dict]:
+    """How a name may be written, the best first: points from the middle of its mark."""
+    looks: list[dict] = [
+        {"xytext": (side, 0), "ha": "left", "va": "center"},
+        {"xytext": (-side, 0), "ha": "right", "va": "center"},
+    ]
     for rotation in (0, 90):
-        yield x, high + gap, {"ha": "center", "va": "bottom", "rotation": rotation}
-        yield x, low - gap, {"ha": "center", "va": "top", "rotation": rotation}
+        looks.append({"xytext": (0, above), "ha": "center", "va": "bottom", "rotation": rotation})
+        looks.append({"xytext": (0, -below), "ha": "center", "va": "top", "rotation": rotation})
+    return [{"fontsize": 8.5, **look} for look in looks]
