@@ -97,8 +97,7 @@ def save(args: argparse.Namespace, name: str) -> None:
     """Write a task's result, with where it comes from."""
     runs = [json.loads(scores_file(args, name, seed).read_text()) for seed in args.seeds]
     found = {"seeds": args.seeds, "cpu_seconds": sum(run["cpu_seconds"] for run in runs)}
-    splits = [splits_of(args, name, seed) for seed in args.seeds]
-    found |= {"settings": TASKS[name], **result(name, runs, splits)}
+    found |= {"settings": TASKS[name], **result(args, name, runs)}
     tasks = json.loads(OUT.read_text("utf-8")) if OUT.is_file() else {}
     found["speeds"] = tasks.get(name, {}).get("speeds", [])
     if "speed" in args.parts:
@@ -265,7 +264,7 @@ def baselines(splits: dict) -> dict[str, np.ndarray]:
     return {name: right(cosines, wanted, *ends) for name, ends in best.items()}
 
 
-def result(name: str, runs: list[dict], splits: list[dict]) -> dict:
+def result(args: argparse.Namespace, name: str, runs: list[dict]) -> dict:
     scores = {}
     for key in runs[0]["scores"]:
         rows = np.array([run["scores"][key] for run in runs], "float64")
@@ -280,13 +279,15 @@ def result(name: str, runs: list[dict], splits: list[dict]) -> dict:
             found = ch08.difference(own, scores["FP32"])
             models[key] |= {end: round(100 * value, 2) for end, value in found.items()}
     told = {"models": models, "operators": runs[0]["operators"]}
-    guesses = [baselines(each) for each in splits] if kind(name) == "pair" else [{}]
-    for key in guesses[0]:
-        guessed = np.mean([each[key] for each in guesses], axis=0)
-        found = {"score": guessed.mean(), **ch08.difference(scores["FP32"], guessed)}
-        told.setdefault("baselines", {})[key] = {
-            end: round(100 * float(value), 2) for end, value in found.items()
-        }
+    if kind(name) == "pair":
+        guesses = [baselines(splits_of(args, name, seed)) for seed in args.seeds]
+        told["baselines"] = {}
+        for key in guesses[0]:
+            guessed = np.mean([each[key] for each in guesses], axis=0)
+            found = {"score": guessed.mean(), **ch08.difference(scores["FP32"], guessed)}
+            told["baselines"][key] = {
+                end: round(100 * float(value), 2) for end, value in found.items()
+            }
     return told
 
 

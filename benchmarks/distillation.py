@@ -269,22 +269,21 @@ def learned(args: argparse.Namespace, parts: tuple | None, rate: float) -> tuple
     """A scratch student and its tokenizer; labels get as many steps, in more passes."""
     whole, tokenizer = load_backbone(args.work / "model")
     whole.eval()
-    model, epochs = new_student(whole), SCRATCH["epochs"]
+    model, epochs, kept = new_student(whole), SCRATCH["epochs"], None
     if parts is None:
         rows, labels = reviews("labeled", tokenizer)
         loss, epochs = hard(model, labels), epochs * TEXTS // LABELED
     else:
         rows, labels = reviews("train", tokenizer)
         loss = layer_loss(model, whole, parts, pairs=(1, 3))
-    if parts == ():  # its logits are known already
-        logits = np.load(args.work / "train.npy")
+    if parts == ():  # its logits are known already, and `rates` keeps what learned them
+        logits, kept = np.load(args.work / "train.npy"), args.work / f"scratch {rate}.pdparams"
         loss = student_loss(model, "soft", labels, logits, temperature=1.0)
-    kept = args.work / f"scratch {rate}.pdparams"
-    if parts == () and kept.is_file():
+    if kept and kept.is_file():
         model.set_state_dict(paddle.load(str(kept)))
     else:
         train_on(model, rows, loss, epochs, rate, batch_size=SCRATCH["batch_size"])
-    if parts == ():
+    if kept:
         paddle.save(model.state_dict(), str(kept))
     path = export_model(model, args.work / "scratch", tokenizer)
     return Predictor(path, threads=1), tokenizer
